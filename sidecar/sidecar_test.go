@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/hence-dev/hence/gate/upstream/mcptest"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/agent"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -26,7 +27,10 @@ import (
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	mcptest.Main()
+	goleak.VerifyTestMain(m)
+}
 
 // running is a sidecar that runs until the test ends, or until it is stopped.
 type running struct {

@@ -16,10 +16,14 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/sinks"
+	"github.com/hence-dev/hence/gate/upstream/mcptest"
 	"github.com/hence-dev/hence/sequencer"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	mcptest.Main()
+	goleak.VerifyTestMain(m)
+}
 
 // build makes an adapter of a specification.
 func build(tb testing.TB, kind string, env gate.Env, spec any) gate.Adapter {

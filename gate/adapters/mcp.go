@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/hence-dev/hence/gate"
@@ -92,8 +91,7 @@ func (a *mcpAdapter) Check(c gate.Call) error {
 	if a.servers == nil {
 		return nil
 	}
-	i := slices.IndexFunc(a.servers.States(), func(s upstream.State) bool { return s.Name == a.spec.Server })
-	if s := a.servers.States()[i]; s.Phase != upstream.Ready {
+	if s, _ := a.servers.State(a.spec.Server); s.Phase != upstream.Ready {
 		return nil
 	}
 	t, found := a.servers.Tool(a.spec.Server, a.tool(c))

@@ -141,6 +141,15 @@ func (s *Set) States() []State {
 	return out
 }
 
+// State is one server as it stands; false: it is not configured.
+func (s *Set) State(server string) (State, bool) {
+	one := s.servers[server]
+	if one == nil {
+		return State{}, false
+	}
+	return one.look(), true
+}
+
 // Tool finds a tool by its server's name for it, or by the public one.
 func (s *Set) Tool(server, name string) (Tool, bool) {
 	one := s.servers[server]

@@ -25,7 +25,7 @@ const (
 
 // call makes one call: of a companion, or of an upstream's tool by the policy. Only the aggregate has companions; a
 // server's tool of such a name has another one there.
-func (f *Face) call(ctx context.Context, v *visit, r *sdk.CallToolRequest) (sdk.Result, error) {
+func (f *Face) call(ctx context.Context, v *visit, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	tx := v.tx
 	if named, ok := r.Params.Meta[MetaTx].(string); ok {
 		tx = named
@@ -50,7 +50,7 @@ func (f *Face) call(ctx context.Context, v *visit, r *sdk.CallToolRequest) (sdk.
 			t.Server, t.Server)), nil
 	}
 	in := made{t: t, class: class, args: r.Params.Arguments}
-	if len(in.args) == 0 {
+	if len(in.args) == 0 || string(in.args) == "null" { // as some clients write that there are none
 		in.args = json.RawMessage("{}")
 	}
 	switch {
@@ -75,7 +75,7 @@ type made struct {
 
 // within makes a call in a transaction that the client has begun. What it relies on is held against the registry when
 // the transaction is committed here.
-func (f *Face) within(ctx context.Context, v *visit, tx string, in made) (sdk.Result, error) {
+func (f *Face) within(ctx context.Context, v *visit, tx string, in made) (*sdk.CallToolResult, error) {
 	receipt, err := v.guest.Effect(ctx, once.Call{Session: v.session}, tx, &api.Effect{Tool: in.t.Public, Args: in.args})
 	if err != nil {
 		return f.failed(in, err), nil
@@ -85,7 +85,7 @@ func (f *Face) within(ctx context.Context, v *visit, tx string, in made) (sdk.Re
 }
 
 // look makes a call that only reads. It decides nothing, so nothing is sealed.
-func (f *Face) look(ctx context.Context, v *visit, in made) (sdk.Result, error) {
+func (f *Face) look(ctx context.Context, v *visit, in made) (*sdk.CallToolResult, error) {
 	d, err := v.guest.Begin(ctx, once.Call{Session: v.session}, &api.Begin{Mode: "optimistic"})
 	if err != nil {
 		return refused(err), nil
@@ -103,7 +103,7 @@ func (f *Face) look(ctx context.Context, v *visit, in made) (sdk.Result, error) 
 }
 
 // alone makes a call in a transaction of its own.
-func (f *Face) alone(ctx context.Context, v *visit, in made) (sdk.Result, error) {
+func (f *Face) alone(ctx context.Context, v *visit, in made) (*sdk.CallToolResult, error) {
 	bound, stop := context.WithTimeout(ctx, f.Decided)
 	defer stop()
 	done, err := v.guest.OneShot(bound, once.Call{Session: v.session}, &api.OneShot{Tool: in.t.Public, Args: in.args})
@@ -146,7 +146,7 @@ func (f *Face) released(ctx context.Context, v *visit, held *api.Receipt) *api.R
 }
 
 // receipt answers a call with what its tool said, or with how it stands.
-func (f *Face) receipt(in made, r *api.Receipt) (sdk.Result, error) {
+func (f *Face) receipt(in made, r *api.Receipt) (*sdk.CallToolResult, error) {
 	switch r.State {
 	case api.EffectHeld, api.EffectReleasing, api.EffectUnapproved, api.EffectIssued, api.EffectRunning, api.EffectStaged:
 		return heldResult(in, r), nil

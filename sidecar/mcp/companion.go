@@ -18,7 +18,7 @@ import (
 // companion is a tool of Hence's own. Its name has '_' where the docs write a dot, which not every model takes.
 type companion struct {
 	tool *sdk.Tool
-	run  func(f *Face, ctx context.Context, v *visit, tx string, args json.RawMessage) (sdk.Result, error)
+	run  func(f *Face, ctx context.Context, v *visit, tx string, args json.RawMessage) (*sdk.CallToolResult, error)
 }
 
 // companionOf finds one by its name, also written with dots.
@@ -96,7 +96,7 @@ func (a arguments) needsTx() error {
 }
 
 // said answers a companion's call.
-func said(value any, err error) (sdk.Result, error) {
+func said(value any, err error) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return refused(err), nil
 	}
@@ -104,7 +104,7 @@ func said(value any, err error) (sdk.Result, error) {
 		StructuredContent: value}, nil
 }
 
-func txBegin(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (sdk.Result, error) {
+func txBegin(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
 	if err != nil {
 		return said(nil, err)
@@ -114,7 +114,7 @@ func txBegin(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMes
 }
 
 // txCommit seals. The calls rely on their tools as they were when they were made.
-func txCommit(f *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (sdk.Result, error) {
+func txCommit(f *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
 	if err == nil {
 		err = a.needsTx()
@@ -134,7 +134,7 @@ func txCommit(f *Face, ctx context.Context, v *visit, tx string, data json.RawMe
 	return said(d, err)
 }
 
-func txAbort(f *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (sdk.Result, error) {
+func txAbort(f *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
 	if err == nil {
 		err = a.needsTx()
@@ -149,7 +149,7 @@ func txAbort(f *Face, ctx context.Context, v *visit, tx string, data json.RawMes
 	return said(d, err)
 }
 
-func txStatus(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (sdk.Result, error) {
+func txStatus(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
 	if err == nil {
 		err = a.needsTx()
@@ -161,7 +161,7 @@ func txStatus(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMe
 	return said(d, err)
 }
 
-func effectsGet(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (sdk.Result, error) {
+func effectsGet(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
 	if err == nil {
 		err = a.needsTx()
@@ -181,7 +181,7 @@ type shardShown struct {
 	Content string `json:"content"`
 }
 
-func shardRead(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (sdk.Result, error) {
+func shardRead(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
 	if err != nil {
 		return said(nil, err)
@@ -206,7 +206,7 @@ func shardRead(_ *Face, ctx context.Context, v *visit, tx string, data json.RawM
 	return said(shardShown{s.Scope, s.Exists, s.Version, *s.Content}, nil)
 }
 
-func shardWrite(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (sdk.Result, error) {
+func shardWrite(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
 	if err != nil {
 		return said(nil, err)
@@ -223,7 +223,7 @@ func shardWrite(_ *Face, ctx context.Context, v *visit, tx string, data json.Raw
 	return said(d, err)
 }
 
-func shardList(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (sdk.Result, error) {
+func shardList(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
 	if err != nil {
 		return said(nil, err)

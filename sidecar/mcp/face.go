@@ -12,6 +12,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -211,10 +212,30 @@ func (f *Face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			if v == nil {
 				return nil, errors.New("the request has no guest")
 			}
-			return f.call(ctx, v, in)
+			out, err := f.call(ctx, v, in)
+			if _, newer := in.Params.Meta[metaProtocol]; newer && err == nil {
+				out = complete(out)
+			}
+			if err != nil {
+				return nil, err // and no typed nil
+			}
+			return out, nil
 		}
 		return next(ctx, method, r)
 	}
+}
+
+// metaProtocol is there in a request of the generation without sessions, which wants to be told that a result is whole.
+const metaProtocol = "io.modelcontextprotocol/protocolVersion"
+
+// complete says that a result is whole, which the SDK says of results of its own handlers only.
+func complete(out *sdk.CallToolResult) *sdk.CallToolResult {
+	whole := &sdk.CallToolResult{}
+	if json.Unmarshal([]byte(`{"content": [], "resultType": "complete"}`), whole) != nil {
+		return out
+	}
+	whole.Meta, whole.Content, whole.StructuredContent, whole.IsError = out.Meta, out.Content, out.StructuredContent, out.IsError
+	return whole
 }
 
 func visitOf(r sdk.Request) *visit {

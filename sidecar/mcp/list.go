@@ -39,7 +39,8 @@ func (f *Face) list(v *visit) *sdk.ListToolsResult {
 		out = append(out, one)
 	}
 	slices.SortFunc(out, func(a, b *sdk.Tool) int { return strings.Compare(a.Name, b.Name) })
-	return &sdk.ListToolsResult{Tools: out}
+	// What is listed is the agent's, and changes when its servers do: nobody else may keep it, and nobody for long.
+	return &sdk.ListToolsResult{Tools: out, Cacheable: sdk.Cacheable{CacheScope: "private"}}
 }
 
 // catalogue is the tools of one server under their own names, or those of all under their public ones. A public name

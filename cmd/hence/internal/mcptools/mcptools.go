@@ -21,10 +21,19 @@ func DefaultPolicy(servers []string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nserver: %s\ntools:\n", PolicyName)
 	for _, name := range slices.Sorted(slices.Values(servers)) {
-		fmt.Fprintf(&b, "  - {tool: %q, class: irreversible, mcp: {server: %s}}\n", name+"__*", name)
+		b.WriteString(held(name))
 	}
 	return []byte(b.String())
 }
+
+// held is the entry for all tools of a server. What a call moves is only known to be something of the server's.
+func held(server string) string {
+	return fmt.Sprintf("  - {tool: %q, class: irreversible, scopes: [%q], mcp: {server: %s}}\n", server+"__*", scope(server),
+		yamlText(server))
+}
+
+// scope is all that a server keeps. Types of scopes are in lower case.
+func scope(server string) string { return "mcp-" + strings.ToLower(server) + ":/**" }
 
 // FirstPolicy is a policy to begin with: an entry for each tool, with the reason for its class. What a tool says of
 // itself is a hint, so a tool that only reads by its own word is one that somebody has to look at.
@@ -36,7 +45,7 @@ func FirstPolicy(states []upstream.State) []byte {
 	for _, s := range states {
 		if s.Phase != upstream.Ready {
 			fmt.Fprintf(&b, "  # %s: %s. All its tools are held.\n", s.Name, oneLine(s.Err))
-			fmt.Fprintf(&b, "  - {tool: %q, class: irreversible, mcp: {server: %s}}\n", s.Name+"__*", s.Name)
+			b.WriteString(held(s.Name))
 			continue
 		}
 		fmt.Fprintf(&b, "  # %s (%s)\n", s.Name, oneLine(s.Server))
@@ -45,8 +54,8 @@ func FirstPolicy(states []upstream.State) []byte {
 			if t.ReadOnly {
 				class, why = "read", "it says of itself that it only reads (readOnlyHint): look whether that is so"
 			}
-			fmt.Fprintf(&b, "  - tool: %s # %s\n    class: %s\n    mcp: {server: %s, tool: %s, schema: %q}\n", yamlText(t.Public), why,
-				class, s.Name, yamlText(t.Name), t.Hash)
+			fmt.Fprintf(&b, "  - tool: %s # %s\n    class: %s\n    scopes: [%q]\n    mcp: {server: %s, tool: %s, schema: %q}\n",
+				yamlText(t.Public), why, class, scope(s.Name), yamlText(s.Name), yamlText(t.Name), t.Hash)
 		}
 		for _, left := range s.LeftOut {
 			fmt.Fprintf(&b, "  # left out: %s\n", oneLine(left))

@@ -1,0 +1,351 @@
+package sidecar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hence-dev/hence/gate/adapters"
+	"github.com/hence-dev/hence/gate/policy"
+	"github.com/hence-dev/hence/gate/upstream"
+	"github.com/hence-dev/hence/gate/upstream/mcptest"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
+)
+
+// doorPolicy has a read, an eager tool and held ones, and none for "slow".
+const doorPolicy = `version: 1
+server: doors
+tools:
+  - {tool: s__look, class: read, scopes: ["thing:/**"], mcp: {server: s}}
+  - {tool: s__note, class: known_outcome, keyed: true, scopes: ["thing:/{at}"], args: [at], mcp: {server: s}}
+  - {tool: s__drop, class: irreversible, scopes: ["thing:/**"], mcp: {server: s}}
+  - {tool: s__fail, class: irreversible, scopes: ["thing:/**"], mcp: {server: s, error: refused}}
+`
+
+// door is a sidecar that serves MCP clients the tools of one server of the tests.
+type door struct {
+	*running
+	set *upstream.Set
+	log string // what the server was called
+}
+
+func openDoor(t *testing.T) *door {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "log")
+	set := upstream.Open(map[string]upstream.Server{"s": mcptest.Config(mcptest.Good, log)}, upstream.Options{})
+	t.Cleanup(set.Close)
+	tools, err := policy.Load([]byte(doorPolicy), policy.Options{Build: adapters.Over(set)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, memlog.New("default").Door(), Config{Agent: "a", Tools: tools,
+		MCP: MCP{Upstreams: set, Origins: []string{"https://app.example"}}})
+	set.Settled(background(t))
+	return &door{r, set, log}
+}
+
+// bearer adds the sidecar's token, and what else a test sends.
+type bearer struct {
+	token string
+	more  map[string]string
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	for name, value := range b.more {
+		r.Header.Set(name, value)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// enter is a client of some generation of the protocol; empty: the newest.
+func (d *door) enter(t *testing.T, path, version string, more map[string]string) *sdk.ClientSession {
+	t.Helper()
+	c := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil)
+	carrier := &http.Client{Transport: bearer{d.Token(), more}}
+	s, err := c.Connect(background(t), &sdk.StreamableClientTransport{Endpoint: d.MCPURL() + path, HTTPClient: carrier,
+		DisableStandaloneSSE: true}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	})
+	return s
+}
+
+func calls(t *testing.T, s *sdk.ClientSession, name string, args map[string]any, tx string) *sdk.CallToolResult {
+	t.Helper()
+	p := &sdk.CallToolParams{Name: name, Arguments: args}
+	if tx != "" {
+		p.Meta = sdk.Meta{"hence/tx": tx}
+	}
+	out, err := s.CallTool(background(t), p)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return out
+}
+
+func textOf(r *sdk.CallToolResult) string {
+	if text, ok := r.Content[0].(*sdk.TextContent); ok {
+		return text.Text
+	}
+	return ""
+}
+
+func field(t *testing.T, r *sdk.CallToolResult, name string) any {
+	t.Helper()
+	m, ok := r.StructuredContent.(map[string]any)
+	if !ok {
+		t.Fatalf("%s has no object: %+v", textOf(r), r.StructuredContent)
+	}
+	return m[name]
+}
+
+// Clients of both generations list and call all tools: a read and an eager call are answered as by the server itself,
+// and so is a held one whose sink answers soon.
+func TestMCP(t *testing.T) {
+	d := openDoor(t)
+	for _, version := range []string{"", "2025-11-25", "2025-06-18"} {
+		t.Run("protocol "+version, func(t *testing.T) {
+			s := d.enter(t, "", version, nil)
+			list, err := s.ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, tool := range list.Tools {
+				names = append(names, tool.Name)
+			}
+			want := []string{"effects_get", "s__drop", "s__fail", "s__look", "s__note", "shard_list", "shard_read", "shard_write",
+				"tx_abort", "tx_begin", "tx_commit", "tx_status"}
+			if !slices.Equal(names, want) {
+				t.Errorf("%q", names)
+			}
+			for _, tool := range []string{"s__look", "s__note"} {
+				out := calls(t, s, tool, map[string]any{"at": "x"}, "")
+				_, bare, _ := strings.Cut(tool, "__")
+				if textOf(out) != bare+" x" || field(t, out, "said") != bare+" x" || out.IsError || out.Meta["of"] != "mcptest" {
+					t.Errorf("%s: %+v", tool, out)
+				}
+			}
+			out := calls(t, s, "s__fail", nil, "") // held, committed, and refused by the tool: what it said is told
+			if !out.IsError || textOf(out) != "it does not fit" {
+				t.Errorf("%+v", out)
+			}
+			own := d.enter(t, "/s", version, nil)
+			if out := calls(t, own, "look", map[string]any{"at": "y"}, ""); textOf(out) != "look y" {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+}
+
+// What a server refuses is its own error, and what nobody can call is said so.
+func TestMCPErrors(t *testing.T) {
+	d := openDoor(t)
+	s := d.enter(t, "", "", nil)
+	var said *jsonrpc.Error
+	_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "s__look", Arguments: map[string]any{"at": "invalid"}})
+	if !errors.As(err, &said) || said.Code != -32602 || said.Message != "at is invalid" || !strings.Contains(string(said.Data), "1") {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "none"}); !errors.As(err, &said) || said.Code != -32602 {
+		t.Errorf("%v", err)
+	}
+	out := calls(t, s, "s__slow", nil, "")
+	if !out.IsError || !strings.Contains(textOf(out), "no_policy") || !strings.Contains(textOf(out), `tool: "s__*"`) {
+		t.Errorf("%s", textOf(out))
+	}
+	out = calls(t, s, "tx_status", nil, "")
+	if !out.IsError || !strings.Contains(textOf(out), "give tx") {
+		t.Errorf("%s", textOf(out))
+	}
+	out = calls(t, s, "shard_read", map[string]any{"scop": "x"}, "")
+	if !out.IsError || !strings.Contains(textOf(out), "scop") {
+		t.Errorf("%s", textOf(out))
+	}
+}
+
+// In a transaction a held call is answered at once, is not made before the commit, and its receipt fits the schema.
+func TestMCPTransaction(t *testing.T) {
+	d := openDoor(t)
+	s := d.enter(t, "", "", nil)
+	tx := field(t, calls(t, s, "tx_begin", nil, ""), "tx").(string)
+	calls(t, s, "shard_write", map[string]any{"scope": "shard:/a", "content": "1", "tx": tx}, "")
+	out := calls(t, s, "s__drop", nil, tx)
+	if out.IsError || !strings.HasPrefix(textOf(out), "HELD") || field(t, out, "hence_held") != true || field(t, out, "tx") != tx {
+		t.Errorf("%+v", out)
+	}
+	list, err := s.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		schema, _ := json.Marshal(tool.OutputSchema)
+		if either := strings.Contains(string(schema), "hence_held"); either != slices.Contains([]string{"s__drop", "s__fail"}, tool.Name) {
+			t.Errorf("%s: %s", tool.Name, schema)
+		}
+	}
+	if made := mcptest.Made(d.log); len(made) > 0 {
+		t.Errorf("made before the commit: %q", made)
+	}
+	if out := calls(t, s, "tx_commit", map[string]any{"tx": tx}, ""); field(t, out, "state") != "committed" {
+		t.Fatalf("%s", textOf(out))
+	}
+	eventually(t, func() error {
+		out := calls(t, s, "effects_get", map[string]any{"tx": tx}, "")
+		if !strings.Contains(textOf(out), `"state":"released"`) {
+			return fmt.Errorf("%s", textOf(out))
+		}
+		return nil
+	})
+	if made := mcptest.Made(d.log); len(made) != 1 {
+		t.Errorf("%q", made)
+	}
+	out = calls(t, s, "shard_read", map[string]any{"scope": "shard:/a"}, "")
+	if field(t, out, "content") != "1" {
+		t.Errorf("%s", textOf(out))
+	}
+}
+
+// A stale read is refused at the commit in words that say what to read again; aborted, what is held is never made.
+func TestMCPRefused(t *testing.T) {
+	d := openDoor(t)
+	s := d.enter(t, "", "", nil)
+	must(d.client.Put(background(t), "shard:/a", []byte("1"), client.WriteOptions{}))(t)
+	tx := field(t, calls(t, s, "tx_begin", nil, ""), "tx").(string)
+	calls(t, s, "shard_read", map[string]any{"scope": "shard:/a", "tx": tx}, "")
+	calls(t, s, "s__drop", nil, tx)
+	must(d.client.Put(background(t), "shard:/a", []byte("2"), client.WriteOptions{}))(t)
+	out := calls(t, s, "tx_commit", map[string]any{"tx": tx}, "")
+	var p api.Problem
+	data, _ := json.Marshal(out.Meta["hence/problem"])
+	if err := json.Unmarshal(data, &p); err != nil || !out.IsError || p.Code != "stale_read" || !slices.Contains(p.ReRead, "shard:/a") ||
+		!strings.Contains(textOf(out), "REFUSED (stale_read)") || !strings.Contains(textOf(out), "Read again: [shard:/a]") {
+		t.Errorf("%s, %s", textOf(out), data)
+	}
+	if made := mcptest.Made(d.log); len(made) > 0 {
+		t.Errorf("%q", made)
+	}
+}
+
+// A tool that is gone between a call and its commit is a phantom: the commit is refused, and the call is never made.
+func TestMCPPhantom(t *testing.T) {
+	d := openDoor(t)
+	s := d.enter(t, "", "", map[string]string{"Hence-Session": "one"})
+	registered := func(tool string) bool {
+		list, _, err := d.only.agent.Tools(background(t), api.Page{Limit: 100}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(list.Items, func(i api.ToolItem) bool { return i.Server == "s" && i.Name == tool })
+	}
+	eventually(t, func() error { return unless(registered("fail"), "the catalogue is not registered") })
+	tx := field(t, calls(t, s, "tx_begin", nil, ""), "tx").(string)
+	calls(t, s, "s__fail", nil, tx)
+	calls(t, s, "s__drop", nil, "") // the server drops all but two, and says so
+	eventually(t, func() error { return unless(!registered("fail"), "the change is not registered") })
+	out := calls(t, s, "tx_commit", map[string]any{"tx": tx}, "")
+	if !out.IsError || !strings.Contains(textOf(out), "phantom_tool") || !strings.Contains(textOf(out), "fail") {
+		t.Errorf("%s", textOf(out))
+	}
+	if made := mcptest.Made(d.log); slices.ContainsFunc(made, func(c string) bool { return strings.HasPrefix(c, "fail") }) {
+		t.Errorf("%q", made)
+	}
+}
+
+// Nobody calls a tool without the token, and no page of another site does with it.
+func TestMCPGuard(t *testing.T) {
+	d := openDoor(t)
+	const ask = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`
+	for _, c := range []struct {
+		path, token, origin string
+		status              int
+	}{
+		{"", d.Token(), "", http.StatusOK},
+		{"", "", "", http.StatusUnauthorized},
+		{"", "another", "", http.StatusUnauthorized},
+		{"", d.Token(), "https://evil.example", http.StatusForbidden},
+		{"", d.Token(), "null", http.StatusForbidden},
+		{"", d.Token(), "https://app.example", http.StatusOK},
+		{"", d.Token(), d.URL(), http.StatusOK},
+		{"/other", d.Token(), "", http.StatusNotFound},
+	} {
+		r := must(http.NewRequestWithContext(background(t), http.MethodPost, d.MCPURL()+c.path, strings.NewReader(ask)))(t)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		res := must(http.DefaultTransport.RoundTrip(r))(t)
+		body := must(io.ReadAll(res.Body))(t)
+		_ = res.Body.Close()
+		if res.StatusCode != c.status {
+			t.Errorf("%+v: %d, %s", c, res.StatusCode, body)
+		}
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// A client that cuts its call leaves no doubt behind: the call is made once, and its transaction ends.
+func TestMCPCut(t *testing.T) {
+	d := openDoor(t)
+	s := d.enter(t, "", "", nil)
+	ctx, cancel := context.WithCancel(background(t))
+	go func() {
+		for len(mcptest.Made(d.log)) == 0 && ctx.Err() == nil {
+			<-time.After(time.Millisecond)
+		}
+		cancel()
+	}()
+	_, _ = s.CallTool(ctx, &sdk.CallToolParams{Name: "s__drop"})
+	eventually(t, func() error {
+		list := must(d.only.agent.Transactions(api.Page{Limit: 10}))(t)
+		return unless(len(list.Items) == 1 && list.Items[0].Final, fmt.Sprintf("%+v", list.Items))
+	})
+	if made := mcptest.Made(d.log); len(made) != 1 {
+		t.Errorf("%q", made)
+	}
+}
+
+func unless(holds bool, why string) error {
+	if holds {
+		return nil
+	}
+	return errors.New(why)
+}
+
+// eventually waits for what comes by itself.
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	ctx := background(t)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
