@@ -292,7 +292,8 @@ func TestAnomaliesEqualTheExport(t *testing.T) {
 			for _, op := range a.Operations {
 				records = append(records, string(op.Tx))
 			}
-			kind := anomaly.Kinds()[slices.IndexFunc(anomaly.Kinds(), func(k anomaly.Kind) bool { return k.String() == a.Kind })]
+			named := func(k anomaly.Kind) bool { return k.String() == a.Kind }
+			kind := anomaly.Kinds()[slices.IndexFunc(anomaly.Kinds(), named)]
 			live[key(kind, records, a.Cell, a.OtherCell)] = true
 		}
 		return len(live) >= len(whole)
