@@ -40,7 +40,9 @@ const coldPackages = "github.com/nats-io/... github.com/twmb/franz-go/pkg/kfake 
 	"github.com/hence-dev/hence/gate/spelling/... github.com/hence-dev/hence/sidecar/api/... " +
 	"github.com/hence-dev/hence/sidecar/client/... github.com/hence-dev/hence/sidecar/words/... " +
 	"github.com/hence-dev/hence/streams/embedded/... github.com/go-logr/... github.com/klauspost/compress/flate " +
-	"github.com/klauspost/compress/gzip encoding/csv expvar testing/... text/tabwriter"
+	"github.com/klauspost/compress/gzip encoding/csv expvar testing/... text/tabwriter " +
+	"github.com/modelcontextprotocol/... github.com/google/jsonschema-go/... github.com/segmentio/... " +
+	"github.com/yosida95/... github.com/hence-dev/hence/gate/upstream/... github.com/hence-dev/hence/sidecar/mcp/..."
 
 func main() {
 	out := flag.String("out", "dist", "folder of the archives")

@@ -71,8 +71,8 @@ func (s *Sidecar) enterMCP(r *http.Request) (*mcp.Guest, error) {
 	switch {
 	case err != nil:
 	case role == face.RoleNone:
-		err = api.Problemf(api.CodeUnauthorized, "send Authorization: Bearer TOKEN, with the token that the sidecar was given or "+
-			"printed (HENCE_TOKEN)")
+		err = api.Problemf(api.CodeUnauthorized, "send Authorization: Bearer TOKEN, with the token that the sidecar was "+
+			"given or printed (HENCE_TOKEN)")
 	case s.drain.Err() != nil:
 		err = api.ErrStopped
 	case role == face.RoleApprover: // else who approves could act as an agent
@@ -118,8 +118,8 @@ func (s *Sidecar) classes(agent string) func(string) (sequencer.Class, bool) {
 // registerPause is between two tries to tell the log of a catalogue.
 const registerPause = time.Second
 
-// registerUpstreams tells the log which tools the agent's MCP servers have, and each change of that: a call that relies
-// on a tool that is gone, or has other schemas, is refused at its commit.
+// registerUpstreams tells the log which tools the agent's MCP servers have, and each change of that: a call that
+// relies on a tool that is gone, or has other schemas, is refused at its commit.
 func (m *Member) registerUpstreams(ctx context.Context) {
 	set := m.side.config.MCP.Upstreams
 	if set == nil {

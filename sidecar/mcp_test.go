@@ -133,8 +133,8 @@ func TestMCP(t *testing.T) {
 			for _, tool := range list.Tools {
 				names = append(names, tool.Name)
 			}
-			want := []string{"effects_get", "s__drop", "s__fail", "s__look", "s__note", "shard_list", "shard_read", "shard_write",
-				"tx_abort", "tx_begin", "tx_commit", "tx_status"}
+			want := []string{"effects_get", "s__drop", "s__fail", "s__look", "s__note", "shard_list", "shard_read",
+				"shard_write", "tx_abort", "tx_begin", "tx_commit", "tx_status"}
 			if !slices.Equal(names, want) {
 				t.Errorf("%q", names)
 			}
@@ -163,10 +163,12 @@ func TestMCPErrors(t *testing.T) {
 	s := d.enter(t, "", "", nil)
 	var said *jsonrpc.Error
 	_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "s__look", Arguments: map[string]any{"at": "invalid"}})
-	if !errors.As(err, &said) || said.Code != -32602 || said.Message != "at is invalid" || !strings.Contains(string(said.Data), "1") {
+	if !errors.As(err, &said) || said.Code != -32602 || said.Message != "at is invalid" ||
+		!strings.Contains(string(said.Data), "1") {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "none"}); !errors.As(err, &said) || said.Code != -32602 {
+	_, err = s.CallTool(t.Context(), &sdk.CallToolParams{Name: "none"})
+	if !errors.As(err, &said) || said.Code != -32602 {
 		t.Errorf("%v", err)
 	}
 	out := calls(t, s, "s__slow", nil, "")
@@ -190,7 +192,8 @@ func TestMCPTransaction(t *testing.T) {
 	tx := field(t, calls(t, s, "tx_begin", nil, ""), "tx").(string)
 	calls(t, s, "shard_write", map[string]any{"scope": "shard:/a", "content": "1", "tx": tx}, "")
 	out := calls(t, s, "s__drop", nil, tx)
-	if out.IsError || !strings.HasPrefix(textOf(out), "HELD") || field(t, out, "hence_held") != true || field(t, out, "tx") != tx {
+	if out.IsError || !strings.HasPrefix(textOf(out), "HELD") || field(t, out, "hence_held") != true ||
+		field(t, out, "tx") != tx {
 		t.Errorf("%+v", out)
 	}
 	list, err := s.ListTools(t.Context(), nil)
@@ -199,7 +202,8 @@ func TestMCPTransaction(t *testing.T) {
 	}
 	for _, tool := range list.Tools {
 		schema, _ := json.Marshal(tool.OutputSchema)
-		if either := strings.Contains(string(schema), "hence_held"); either != slices.Contains([]string{"s__drop", "s__fail"}, tool.Name) {
+		either := strings.Contains(string(schema), "hence_held")
+		if either != slices.Contains([]string{"s__drop", "s__fail"}, tool.Name) {
 			t.Errorf("%s: %s", tool.Name, schema)
 		}
 	}
@@ -237,8 +241,9 @@ func TestMCPRefused(t *testing.T) {
 	out := calls(t, s, "tx_commit", map[string]any{"tx": tx}, "")
 	var p api.Problem
 	data, _ := json.Marshal(out.Meta["hence/problem"])
-	if err := json.Unmarshal(data, &p); err != nil || !out.IsError || p.Code != "stale_read" || !slices.Contains(p.ReRead, "shard:/a") ||
-		!strings.Contains(textOf(out), "REFUSED (stale_read)") || !strings.Contains(textOf(out), "Read again: [shard:/a]") {
+	if err := json.Unmarshal(data, &p); err != nil || !out.IsError || p.Code != "stale_read" ||
+		!slices.Contains(p.ReRead, "shard:/a") || !strings.Contains(textOf(out), "REFUSED (stale_read)") ||
+		!strings.Contains(textOf(out), "Read again: [shard:/a]") {
 		t.Errorf("%s, %s", textOf(out), data)
 	}
 	if made := mcptest.Made(d.log); len(made) > 0 {
@@ -266,7 +271,8 @@ func TestMCPPhantom(t *testing.T) {
 	if !out.IsError || !strings.Contains(textOf(out), "phantom_tool") || !strings.Contains(textOf(out), "fail") {
 		t.Errorf("%s", textOf(out))
 	}
-	if made := mcptest.Made(d.log); slices.ContainsFunc(made, func(c string) bool { return strings.HasPrefix(c, "fail") }) {
+	made := mcptest.Made(d.log)
+	if slices.ContainsFunc(made, func(c string) bool { return strings.HasPrefix(c, "fail") }) {
 		t.Errorf("%q", made)
 	}
 }

@@ -34,8 +34,8 @@ const (
 // nothingToUndo is the answer to a compensation whose call never came.
 const nothingToUndo = "there was nothing to undo"
 
-// Build makes the adapter that a policy declares, in a process that reaches no MCP server. An error says what to change
-// in the declaration.
+// Build makes the adapter that a policy declares, in a process that reaches no MCP server. An error says what to
+// change in the declaration.
 func Build(d gate.Decl) (gate.Adapter, error) { return Over(nil)(d) }
 
 // Over is Build in a process that reaches MCP servers; nil: it reaches none.

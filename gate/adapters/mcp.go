@@ -99,8 +99,8 @@ func (a *mcpAdapter) Check(c gate.Call) error {
 	case !found:
 		return notSent("the MCP server %s has no tool %.80q", a.spec.Server, a.tool(c))
 	case a.spec.Schema != "" && a.spec.Schema != t.Hash:
-		return notSent("the MCP server %s has changed the schemas of %.80q: they are %s, and the policy relies on %s: look at "+
-			"the tool, and write its new hash into the policy", a.spec.Server, t.Name, t.Hash, a.spec.Schema)
+		return notSent("the MCP server %s has changed the schemas of %.80q: they are %s, and the policy relies on %s: look "+
+			"at the tool, and write its new hash into the policy", a.spec.Server, t.Name, t.Hash, a.spec.Schema)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func mcpCall(tool, args string) gate.Call {
 	return gate.Call{Tool: tool, Args: json.RawMessage(args), Key: "k"}
 }
 
-// A tool's name at its server is the called one without the server's, and the result is handed on whole, under the key.
+// A tool's name at its server is the called one without the server's. The result is handed on whole, under the key.
 func TestMCPResult(t *testing.T) {
 	a, made := mcpOver(t, sequencer.ClassIrreversible, `{"server":"s"}`)
 	got, err := a.Call(t.Context(), mcpCall("s__note", `{"at":"x"}`))
@@ -47,13 +47,14 @@ func TestMCPResult(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	named, _ := mcpOver(t, sequencer.ClassIrreversible, `{"server":"s","tool":"note"}`)
-	if got, err := named.Call(t.Context(), mcpCall("other", `{"at":"y"}`)); err != nil || !strings.Contains(string(got.Result), "note y") {
+	got, err = named.Call(t.Context(), mcpCall("other", `{"at":"y"}`))
+	if err != nil || !strings.Contains(string(got.Result), "note y") {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// What a tool says of its own failure proves nothing of an effect, unless the policy says so; of a read it is the result.
-// What its server does not let in was not made.
+// What a tool says of its own failure proves nothing of an effect, unless the policy says so; of a read it is the
+// result. What its server does not let in was not made.
 func TestMCPFailures(t *testing.T) {
 	for _, c := range []struct {
 		class            sequencer.Class
@@ -70,7 +71,8 @@ func TestMCPFailures(t *testing.T) {
 	} {
 		a, _ := mcpOver(t, c.class, c.spec)
 		got, err := a.Call(t.Context(), mcpCall(c.tool, c.args))
-		if errors.Is(err, gate.ErrUnknown) != c.unknown || got.Refused != c.refused || !strings.Contains(string(got.Result), c.result) {
+		if errors.Is(err, gate.ErrUnknown) != c.unknown || got.Refused != c.refused ||
+			!strings.Contains(string(got.Result), c.result) {
 			t.Errorf("%+v: %+v, %v", c, got, err)
 		}
 		if c.unknown && !strings.Contains(err.Error(), "it does not fit") {
@@ -110,7 +112,8 @@ func TestMCPDeclared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Call(t.Context(), mcpCall("x", `{}`)); !errors.Is(err, gate.ErrNotSent) || !strings.Contains(err.Error(), "--mcp") {
+	_, err = a.Call(t.Context(), mcpCall("x", `{}`))
+	if !errors.Is(err, gate.ErrNotSent) || !strings.Contains(err.Error(), "--mcp") {
 		t.Errorf("%v", err)
 	}
 }

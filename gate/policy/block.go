@@ -11,7 +11,8 @@ import (
 )
 
 func kinds() []string {
-	return []string{gate.KindHTTP, gate.KindSMTP, gate.KindFile, gate.KindExec, gate.KindSQL, gate.KindShard, gate.KindMCP}
+	return []string{gate.KindHTTP, gate.KindSMTP, gate.KindFile, gate.KindExec, gate.KindSQL, gate.KindShard,
+		gate.KindMCP}
 }
 
 // blockReader reads one adapter's block and remembers its templates.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,7 +23,7 @@ const (
 	MaxTools   = 1000
 	maxPages   = 100
 	maxPause   = 30 * time.Second
-	relistGap  = 200 * time.Millisecond // between two lists of a server that says again and again that its list has changed
+	relistGap  = 200 * time.Millisecond // between two lists of a server that says again and again that they change
 )
 
 // server is one MCP server with its session.
@@ -225,8 +226,8 @@ func (s *server) call(ctx context.Context, c Call) (Result, error) {
 	case !found:
 		return Result{}, fmt.Errorf("%w: the server %s has no tool %.80q", ErrNotSent, s.name, c.Tool)
 	case c.Hash != "" && c.Hash != t.Hash:
-		return Result{}, fmt.Errorf("%w: the server %s has changed the schemas of %.80q: they are %s, and the call relies on %s",
-			ErrNotSent, s.name, c.Tool, t.Hash, c.Hash)
+		return Result{}, fmt.Errorf("%w: the server %s has changed the schemas of %.80q: they are %s, and the call relies "+
+			"on %s", ErrNotSent, s.name, c.Tool, t.Hash, c.Hash)
 	}
 	params := &mcp.CallToolParams{Name: t.Name, Meta: mcp.Meta{}}
 	if len(c.Args) > 0 {
@@ -337,7 +338,7 @@ func toolOf(server string, t *mcp.Tool) (Tool, string) {
 	output, _ := t.OutputSchema.(map[string]any)
 	raw, err := json.Marshal(t)
 	switch {
-	case t.Name == "" || len(t.Name) > 128 || strings.ContainsFunc(t.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+	case t.Name == "" || len(t.Name) > 128 || strings.ContainsFunc(t.Name, unicode.IsControl):
 		return Tool{}, "its name is empty, longer than 128 bytes, or holds control characters"
 	case err != nil || len(raw) > MaxMessage/8:
 		return Tool{}, "its description is too large"

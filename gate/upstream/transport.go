@@ -68,7 +68,8 @@ func (s *server) link(ctx context.Context) (*link, error) {
 // agent and secrets of the policy are not for programs that somebody else wrote.
 func environment(own map[string]string) []string {
 	var out []string
-	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TZ", "SSL_CERT_FILE",
+		"SSL_CERT_DIR"} {
 		if value, set := os.LookupEnv(name); set && own[name] == "" {
 			out = append(out, name+"="+value)
 		}

@@ -1,8 +1,9 @@
 // Package upstream keeps one session with each MCP server that an agent's tools are served by.
 //
-// Guarantees: opening waits for no server; one that hangs, floods, dies or lists nonsense costs its own callers a bounded
-// time and the others nothing; its last catalogue stays while it is away; a call is made once, and its error says whether
-// it may have been made (ErrNotSent: it was not; ErrUnknown: nobody knows). What a server answers is handed on as it is.
+// Guarantees: opening waits for no server; one that hangs, floods, dies or lists nonsense costs its own callers a
+// bounded time and the others nothing; its last catalogue stays while it is away; a call is made once, and its error
+// says whether it may have been made (ErrNotSent: it was not; ErrUnknown: nobody knows). What a server answers is
+// handed on as it is.
 package upstream
 
 import (
@@ -164,7 +165,8 @@ func (s *Set) Tool(server, name string) (Tool, bool) {
 	return Tool{}, false
 }
 
-// Watch calls f after each change of a catalogue or of a phase, until the returned function is called. f does not block.
+// Watch calls f after each change of a catalogue or of a phase, until the returned function is called. f does not
+// block.
 func (s *Set) Watch(f func()) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -139,7 +139,8 @@ func TestChanges(t *testing.T) {
 // A server that misbehaves costs the others nothing.
 func TestHostile(t *testing.T) {
 	servers := map[string]upstream.Server{"good": mcptest.Config(mcptest.Good, "")}
-	for _, mode := range []string{mcptest.Hang, mcptest.Flood, mcptest.Huge, mcptest.Dies, mcptest.Twice, mcptest.Bad, mcptest.Loops} {
+	for _, mode := range []string{mcptest.Hang, mcptest.Flood, mcptest.Huge, mcptest.Dies, mcptest.Twice, mcptest.Bad,
+		mcptest.Loops} {
 		servers[mode] = mcptest.Config(mode, "")
 	}
 	servers["absent"] = upstream.Server{Type: "stdio", Command: "/no/such/program"}
@@ -179,7 +180,10 @@ func TestHostile(t *testing.T) {
 		}
 		return false
 	})
-	until(t, set, "the next start of one that died", func() bool { _, found := set.Tool(mcptest.Dies, "look"); return found })
+	until(t, set, "the next start of one that died", func() bool {
+		s, _ := set.State(mcptest.Dies)
+		return s.Phase == upstream.Ready
+	})
 }
 
 // A service at a URL is called with the headers of its entry, which are not sent to another host.

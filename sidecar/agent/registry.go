@@ -121,8 +121,8 @@ func (s *Agent) SetTools(ctx context.Context, server string, tools map[string]st
 func (s *Agent) setTools(ctx context.Context, server string, tools map[string]string) error {
 	if c, ok := s.tools.(catalogue); ok {
 		if of, _ := c.Catalogue(); of == server {
-			return api.Problemf(api.CodeBadRequest, "server %q is that of the policy's own tools: name one of the two otherwise",
-				server)
+			return api.Problemf(api.CodeBadRequest, "server %q is that of the policy's own tools: name one of the two "+
+				"otherwise", server)
 		}
 	}
 	for name, signature := range tools {

@@ -45,9 +45,9 @@ func (f *Face) call(ctx context.Context, v *visit, r *sdk.CallToolRequest) (*sdk
 	}
 	class, served := v.guest.Class(t.Public)
 	if !served {
-		return refused(api.Problemf(api.CodeNoPolicy, "the policy has no tool %s: add it (hence policy init --from FILE prints "+
-			"an entry for each), or a default such as {tool: \"%s__*\", class: irreversible, mcp: {server: %s}}", t.Public,
-			t.Server, t.Server)), nil
+		return refused(api.Problemf(api.CodeNoPolicy, "the policy has no tool %s: add it (hence policy init --from FILE "+
+			"prints an entry for each), or a default such as {tool: \"%s__*\", class: irreversible, mcp: {server: %s}}",
+			t.Public, t.Server, t.Server)), nil
 	}
 	in := made{t: t, class: class, args: r.Params.Arguments}
 	if len(in.args) == 0 || string(in.args) == "null" { // as some clients write that there are none
@@ -90,7 +90,8 @@ func (f *Face) look(ctx context.Context, v *visit, in made) (*sdk.CallToolResult
 	if err != nil {
 		return refused(err), nil
 	}
-	receipt, err := v.guest.Effect(ctx, once.Call{Session: v.session}, d.Tx, &api.Effect{Tool: in.t.Public, Args: in.args})
+	receipt, err := v.guest.Effect(ctx, once.Call{Session: v.session}, d.Tx, &api.Effect{Tool: in.t.Public,
+		Args: in.args})
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), f.Decided)
 	defer stop()
 	if _, aborted := v.guest.Abort(end, d.Tx, "it only read"); aborted != nil {
@@ -214,8 +215,8 @@ func (f *Face) failed(in made, err error) *sdk.CallToolResult {
 		if p.Decision != nil {
 			tx = p.Decision.Tx
 		}
-		return heldResult(in, &api.Receipt{Tx: tx, Tool: in.t.Public, State: "undecided", Note: "it is accepted, and whether it " +
-			"is committed is not known yet: do not call it again"})
+		return heldResult(in, &api.Receipt{Tx: tx, Tool: in.t.Public, State: "undecided",
+			Note: "it is accepted, and whether it is committed is not known yet: do not call it again"})
 	}
 	return refused(p)
 }

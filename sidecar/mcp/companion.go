@@ -44,17 +44,19 @@ func companions() []companion {
 	return []companion{
 		{tool("effects_get", "What became of the tool calls of a transaction.", true, tx), effectsGet},
 		{tool("shard_list", "The shards of the shared state below a prefix.", true, map[string]any{
-			"prefix": text("Such as shard:/orders; absent: all"), "after": text("The last scope of the page before")}), shardList},
+			"prefix": text("Such as shard:/orders; absent: all"),
+			"after":  text("The last scope of the page before")}), shardList},
 		{tool("shard_read", "Read a shard of the shared state. In a transaction the read is checked at its commit.", true,
 			with(map[string]any{"scope": scope}), "scope"), shardRead},
 		{tool("shard_write", "Write a shard of the shared state: in a transaction at its commit, else at once.", false,
 			with(map[string]any{"scope": scope, "content": text("The new content")}), "scope", "content"), shardWrite},
 		{tool("tx_abort", "Drop a transaction: what is held is never made, what ran is undone.", false,
 			with(map[string]any{"reason": text("Why")})), txAbort},
-		{tool("tx_begin", "Begin a transaction. Give its id as tx to the tools of Hence, and as _meta \""+MetaTx+"\" or header "+
-			"Hence-Tx to those of others; end it with tx_commit or tx_abort.", false, map[string]any{
+		{tool("tx_begin", "Begin a transaction. Give its id as tx to the tools of Hence, and as _meta \""+MetaTx+"\" or "+
+			"header Hence-Tx to those of others; end it with tx_commit or tx_abort.", false, map[string]any{
 			"mode": map[string]any{"type": "string", "enum": []string{"optimistic", "ordered", "locked"}}}), txBegin},
-		{tool("tx_commit", "Commit a transaction: it answers whether all of it counts, or none, and why.", false, tx), txCommit},
+		{tool("tx_commit", "Commit a transaction: it answers whether all of it counts, or none, and why.", false, tx),
+			txCommit},
 		{tool("tx_status", "How a transaction stands.", true, tx), txStatus},
 	}
 }
@@ -236,7 +238,8 @@ func shardList(_ *Face, ctx context.Context, v *visit, tx string, data json.RawM
 	return said(list, err)
 }
 
-// maxPinned is how many open transactions are remembered; of the oldest the calls are then not held against the registry.
+// maxPinned is how many open transactions are remembered; of the oldest the calls are then not held against the
+// registry.
 const maxPinned = 10_000
 
 // pins are the tools that the calls of open transactions rely on.

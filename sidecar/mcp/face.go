@@ -119,9 +119,9 @@ func New(c Config) *Face {
 	return f
 }
 
-const instructions = "Tool calls go through Hence. A call that cannot be undone may be answered with HELD: it is accepted, " +
-	"and made once its transaction has committed; do not call it again. Begin a transaction with tx_begin to let several calls " +
-	"take effect together or not at all."
+const instructions = "Tool calls go through Hence. A call that cannot be undone may be answered with HELD: it is " +
+	"accepted, and made once its transaction has committed; do not call it again. Begin a transaction with tx_begin to " +
+	"let several calls take effect together or not at all."
 
 type visitKey struct{}
 
@@ -159,12 +159,14 @@ func (f *Face) enter(r *http.Request) (*visit, error) {
 	if !f.fromHere(r) {
 		// A page could else have the browser call tools with what the user has configured.
 		return nil, &api.Problem{Type: api.ProblemType(codeCrossOrigin), Title: http.StatusText(http.StatusForbidden),
-			Status: http.StatusForbidden, Code: codeCrossOrigin, Detail: fmt.Sprintf("a page of %.100s sent this: name it with "+
-				"--mcp-origin if it may", gate.Plain(r.Header.Get("Origin")))}
+			Status: http.StatusForbidden, Code: codeCrossOrigin,
+			Detail: fmt.Sprintf("a page of %.100s sent this: name it with --mcp-origin if it may",
+				gate.Plain(r.Header.Get("Origin")))}
 	}
 	server := strings.Trim(strings.TrimPrefix(r.URL.Path, Path), "/")
 	if server != "" && !f.Upstreams.Has(server) {
-		return nil, api.Problemf(api.CodeNoRoute, "no MCP server %.40q is configured: %s lists the tools of all", server, Path)
+		return nil, api.Problemf(api.CodeNoRoute, "no MCP server %.40q is configured: %s lists the tools of all", server,
+			Path)
 	}
 	guest, err := f.Enter(r)
 	if err != nil {
@@ -225,7 +227,8 @@ func (f *Face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// metaProtocol is there in a request of the generation without sessions, which wants to be told that a result is whole.
+// metaProtocol is there in a request of the generation without sessions, which wants to be told that a result is
+// whole.
 const metaProtocol = "io.modelcontextprotocol/protocolVersion"
 
 // complete says that a result is whole, which the SDK says of results of its own handlers only.
@@ -234,7 +237,8 @@ func complete(out *sdk.CallToolResult) *sdk.CallToolResult {
 	if json.Unmarshal([]byte(`{"content": [], "resultType": "complete"}`), whole) != nil {
 		return out
 	}
-	whole.Meta, whole.Content, whole.StructuredContent, whole.IsError = out.Meta, out.Content, out.StructuredContent, out.IsError
+	whole.Meta, whole.Content, whole.IsError = out.Meta, out.Content, out.IsError
+	whole.StructuredContent = out.StructuredContent
 	return whole
 }
 

@@ -84,9 +84,9 @@ func orHeld(original map[string]any) map[string]any {
 
 func heldSchema() map[string]any {
 	text := map[string]any{"type": "string"}
-	return map[string]any{"type": "object", "required": []string{"hence_held", "tx", "state"}, "properties": map[string]any{
-		"hence_held": map[string]any{"const": true}, "tx": text, "effect": map[string]any{"type": "integer"}, "state": text,
-		"note": text}}
+	properties := map[string]any{"hence_held": map[string]any{"const": true}, "tx": text, "state": text, "note": text,
+		"effect": map[string]any{"type": "integer"}}
+	return map[string]any{"type": "object", "required": []string{"hence_held", "tx", "state"}, "properties": properties}
 }
 
 // Served is one tool of an upstream as clients see it.

@@ -1,5 +1,5 @@
-// Package mcptest is an MCP server for tests: a test's own binary, started again. It speaks the protocol by hand, so that
-// it can also break it.
+// Package mcptest is an MCP server for tests: a test's own binary, started again. It speaks the protocol by hand, so
+// that it can also break it.
 package mcptest
 
 import (
@@ -122,8 +122,8 @@ func (s *server) list() string {
 	var tools []string
 	for _, name := range s.tools {
 		tools = append(tools, fmt.Sprintf(`{"name":%q,"description":"It %ss.","inputSchema":{"type":"object","properties":`+
-			`{"at":{"type":"string"}}},"outputSchema":{"type":"object","required":["said"],"properties":{"said":{"type":"string"}}},`+
-			`"annotations":{"readOnlyHint":%v}}`, name, name, name == "look"))
+			`{"at":{"type":"string"}}},"outputSchema":{"type":"object","required":["said"],"properties":`+
+			`{"said":{"type":"string"}}},"annotations":{"readOnlyHint":%v}}`, name, name, name == "look"))
 	}
 	next := ""
 	if s.mode == Loops {
@@ -142,8 +142,8 @@ func (s *server) call(m message) {
 		}
 	}
 	said := func(text string) {
-		s.say(m.ID, fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"structuredContent":{"said":%q},"_meta":{"of":"mcptest"}}`,
-			text, text))
+		s.say(m.ID, fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"structuredContent":{"said":%q},`+
+			`"_meta":{"of":"mcptest"}}`, text, text))
 	}
 	switch {
 	case s.mode == Dies:
@@ -152,8 +152,8 @@ func (s *server) call(m message) {
 		said(strings.Repeat("x", upstream.MaxMessage+1))
 	case name == "slow":
 		if token := m.Params.Meta["progressToken"]; token != nil {
-			s.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%q,"progress":1}}`,
-				token))
+			s.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress",`+
+				`"params":{"progressToken":%q,"progress":1}}`, token))
 		} // and no answer
 	case name == "fail":
 		s.say(m.ID, `{"content":[{"type":"text","text":"it does not fit"}],"isError":true}`)
@@ -164,7 +164,8 @@ func (s *server) call(m message) {
 		said("dropped")
 		s.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	case at == "invalid":
-		s.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"at is invalid","data":{"at":1}}}`, m.ID))
+		s.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,`+
+			`"error":{"code":-32602,"message":"at is invalid","data":{"at":1}}}`, m.ID))
 	default:
 		said(name + " " + at)
 		if s.mode == Twice {

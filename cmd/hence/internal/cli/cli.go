@@ -51,7 +51,7 @@ type grammar struct {
 	Doctor  doctorCmd  `cmd:"" group:"repair" help:"Check brokers, topics, clocks, gaps and files, and advise."`
 
 	Policy policyCmd `cmd:"" group:"policy" help:"Check, test, explain and fuzz a policy file."`
-	MCP    mcpCmd    `cmd:"" name:"mcp" group:"policy" help:"List the tools of MCP servers; bridge a client to a sidecar."`
+	MCP    mcpCmd    `cmd:"" name:"mcp" group:"policy" help:"List tools of MCP servers; bridge a client to a sidecar."`
 	Client clientCmd `cmd:"" group:"policy" help:"Print how MCP clients are told of a sidecar."`
 
 	Sidecar     sidecarCmd     `cmd:"" dev:"told" group:"operate" help:"Run the sidecar of one agent, or of several."`

@@ -135,7 +135,8 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 
 // process runs processors and the sidecar over the servers.
 func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, upstreams *upstream.Set,
-	tools gate.Tools, ready func(side *sidecar.Sidecar, console string) error, leave func() error, logger *slog.Logger) error {
+	tools gate.Tools, ready func(side *sidecar.Sidecar, console string) error, leave func() error, logger *slog.Logger,
+) error {
 	telemetry, err := otlp.Start("hence-dev", binaryVersion(), logger)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ type mcpCmd struct {
 
 // catalogues is where a command finds MCP servers.
 type catalogues struct {
-	From    string        `required:"" type:"path" placeholder:"FILE" help:"File of MCP servers: {\"mcpServers\": {...}}."`
+	From    string        `required:"" type:"path" placeholder:"FILE" help:"File of MCP servers, as MCP clients have it."`
 	Timeout time.Duration `default:"30s" help:"Time limit for the servers to start."`
 }
 
@@ -117,9 +117,9 @@ type policyInitCmd struct {
 
 // Help is what "hence policy init --help" says beyond the flags.
 func (c *policyInitCmd) Help() string {
-	return `It prints a first policy for the tools of MCP servers, which are started for it. A tool that says of itself that
-it only reads is a read, every other one is held until its transaction commits; each line has its reason. Read them, and
-change what you know better.
+	return `It prints a first policy for the tools of MCP servers, which are started for it. A tool that says of itself
+that it only reads is a read, every other one is held until its transaction commits; each line has its reason. Read
+them, and change what you know better.
 
 Exit code: 0, 2 if the file of servers cannot be used.`
 }
@@ -157,7 +157,8 @@ Exit code: 0, 2 for a client that is not known.`
 func (c *clientConfigCmd) Run(s Streams) error {
 	text, found := mcptools.Config(c.Client, strings.TrimRight(c.URL, "/")+"/mcp")
 	if !found {
-		return misused(fmt.Errorf("no client %.40q is known: name one of %s", c.Client, strings.Join(mcptools.Clients(), ", ")))
+		return misused(fmt.Errorf("no client %.40q is known: name one of %s", c.Client,
+			strings.Join(mcptools.Clients(), ", ")))
 	}
 	_, err := io.WriteString(s.Out, text)
 	return err

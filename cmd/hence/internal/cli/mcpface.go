@@ -14,8 +14,8 @@ import (
 
 // mcpFace is how MCP clients are served.
 type mcpFace struct {
-	MCP       string   `name:"mcp" type:"path" placeholder:"FILE" help:"Serve MCP clients at /mcp the tools of the servers in FILE."`
-	MCPOrigin []string `name:"mcp-origin" placeholder:"ORIGIN" help:"Web pages whose requests /mcp takes, such as http://localhost:6274."`
+	MCP       string   `name:"mcp" type:"path" placeholder:"FILE" help:"Serve the MCP servers in FILE at /mcp."`
+	MCPOrigin []string `name:"mcp-origin" placeholder:"ORIGIN" help:"Web pages whose requests /mcp takes."`
 }
 
 // upstreams begins to start the servers; nil: none are configured. What they log is for whoever looks closer.
@@ -46,7 +46,8 @@ func closeUpstreams(set *upstream.Set) {
 	}
 }
 
-// environment tells a program where MCP clients are served: the address, and a file such as clients read. remove ends it.
+// environment tells a program where MCP clients are served: the address, and a file as clients read it. remove
+// ends that.
 func (f *mcpFace) environment(url string) (env []string, remove func(), err error) {
 	if f.MCP == "" {
 		return nil, func() {}, nil

@@ -40,8 +40,8 @@ type ending struct {
 // Help is what "hence run --help" says beyond the flags.
 func (c *runCmd) Help() string {
 	return `The sidecar of the agent runs in this process, and the program runs as its child with HENCE_URL, HENCE_TOKEN,
-HENCE_AGENT and HENCE_WORKSPACE set, with --mcp also HENCE_MCP_URL, and HENCE_MCP_CONFIG, which names the file of an MCP
-client. Its environment lacks the variables that the policy's secrets are read from; the
+HENCE_AGENT and HENCE_WORKSPACE set, with --mcp also HENCE_MCP_URL, and HENCE_MCP_CONFIG, which names the file of an
+MCP client. Its environment lacks the variables that the policy's secrets are read from; the
 rest of the environment, its input and its output are unchanged. The program is started once the sidecar is ready.
 While brokers cannot be reached, the command waits without a limit and prints what it waits for.
 

@@ -128,15 +128,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 	}
 	defer telemetry.Stop(logger)
 	cfg := c.config(logger)
-	one, who := c.Agent, c.Agent
-	if !alone {
-		one = ""
-	}
-	if c.AnyAgent {
-		who = "any agent"
-	} else if c.AgentsFile != "" {
-		who = "the agents in " + c.AgentsFile
-	}
+	one, who := c.whose(alone)
 	return overLogs(ctx, cfg, func(ctx context.Context) error {
 		log, err := streams.Dial(ctx, cfg)
 		if err != nil {
@@ -179,6 +171,22 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 			return printReady(s.Out, c.output, "sidecar", one, side.URL())
 		}, func() error { return nil })
 	})
+}
+
+// whose is the name of the one agent, empty of several, and whose sidecar it is in words.
+func (c *sidecarCmd) whose(alone bool) (one, who string) {
+	if alone {
+		one = c.Agent
+	}
+	switch {
+	case c.AnyAgent:
+		who = "any agent"
+	case c.AgentsFile != "":
+		who = "the agents in " + c.AgentsFile
+	default:
+		who = c.Agent
+	}
+	return one, who
 }
 
 // serve runs a sidecar until the context ends. ready is called once it answers, and leave before it stops answering.

@@ -74,7 +74,8 @@ func (t tools) load(logger *slog.Logger, servers *upstream.Set) (gate.Tools, err
 	if err != nil {
 		return nil, fmt.Errorf("read the policy: %w", err)
 	}
-	p, err := policy.Load(data, policy.Options{File: t.Policy, Dir: filepath.Dir(t.Policy), Build: adapters.Over(servers)})
+	p, err := policy.Load(data, policy.Options{File: t.Policy, Dir: filepath.Dir(t.Policy),
+		Build: adapters.Over(servers)})
 	if err != nil {
 		return nil, err
 	}

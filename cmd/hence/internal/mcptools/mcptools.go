@@ -28,8 +28,8 @@ func DefaultPolicy(servers []string) []byte {
 
 // held is the entry for all tools of a server. What a call moves is only known to be something of the server's.
 func held(server string) string {
-	return fmt.Sprintf("  - {tool: %q, class: irreversible, scopes: [%q], mcp: {server: %s}}\n", server+"__*", scope(server),
-		yamlText(server))
+	return fmt.Sprintf("  - {tool: %q, class: irreversible, scopes: [%q], mcp: {server: %s}}\n", server+"__*",
+		scope(server), yamlText(server))
 }
 
 // scope is all that a server keeps. Types of scopes are in lower case.
@@ -112,11 +112,12 @@ func clients() map[string]func(url string) string {
 				indented(map[string]any{"mcpServers": map[string]any{"hence": bridge}})
 		},
 		"cursor": func(url string) string {
-			return "# .cursor/mcp.json\n" + indented(map[string]any{"mcpServers": map[string]any{"hence": map[string]any{"url": url,
-				"headers": map[string]string{"Authorization": "Bearer ${env:HENCE_TOKEN}"}}}})
+			sidecar := map[string]any{"url": url, "headers": map[string]string{"Authorization": "Bearer ${env:HENCE_TOKEN}"}}
+			return "# .cursor/mcp.json\n" + indented(map[string]any{"mcpServers": map[string]any{"hence": sidecar}})
 		},
 		"codex": func(url string) string {
-			return fmt.Sprintf("# ~/.codex/config.toml\n[mcp_servers.hence]\nurl = %q\nbearer_token_env_var = \"HENCE_TOKEN\"\n", url)
+			return fmt.Sprintf("# ~/.codex/config.toml\n[mcp_servers.hence]\nurl = %q\nbearer_token_env_var = %q\n", url,
+				"HENCE_TOKEN")
 		},
 		"langgraph": func(url string) string {
 			return fmt.Sprintf(`# Python, with langchain-mcp-adapters
