@@ -10,7 +10,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hence-dev/hence/gate/upstream"
-	"github.com/hence-dev/hence/sequencer"
 )
 
 // list is what the client may call: by name, so that a model's prompt stays the same from one list to the next.
@@ -87,25 +86,4 @@ func heldSchema() map[string]any {
 	properties := map[string]any{"hence_held": map[string]any{"const": true}, "tx": text, "state": text, "note": text,
 		"effect": map[string]any{"type": "integer"}}
 	return map[string]any{"type": "object", "required": []string{"hence_held", "tx", "state"}, "properties": properties}
-}
-
-// Served is one tool of an upstream as clients see it.
-type Served struct {
-	Name   string `json:"name"` // in the aggregate
-	Server string `json:"server"`
-	Tool   string `json:"tool"` // the server's name
-	Class  string `json:"class,omitempty"`
-	Runs   string `json:"runs"`
-}
-
-func runs(class sequencer.Class, served bool) string {
-	switch {
-	case !served:
-		return "not at all: the policy has no tool of this name"
-	case class == sequencer.ClassRead:
-		return "at once, as a read"
-	case class.Eager():
-		return "at once, undone on abort"
-	}
-	return "held until its commit"
 }

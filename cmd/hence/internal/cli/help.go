@@ -131,6 +131,13 @@ policy test: policy test policy.yaml
 policy explain: policy explain policy.yaml mail.send '{"to":"a@x.org"}'
 policy fuzz: policy fuzz policy.yaml --n 100000
 policy schema: policy schema
+policy init: policy init --from mcp.json
+mcp: mcp ls --from mcp.json
+mcp ls: mcp ls --from mcp.json -o json
+mcp stdio: mcp stdio
+mcp stdio: mcp stdio --server files
+client: client config claude-code
+client config: client config langgraph --url http://127.0.0.1:7420
 sidecar: sidecar --agent ann --brokers kafka-1:9092 --nats nats://nats-1:4222 --token-file ./token
 streams: streams --brokers kafka-1:9092 --nats nats://nats-1:4222 --replication 3
 streams: streams --sign-key sign.pem
