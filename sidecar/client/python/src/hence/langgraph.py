@@ -16,7 +16,9 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.prebuilt import ToolNode
+from langgraph.runtime import Runtime
 from langgraph.store.base import (
     BaseStore, GetOp, Item, ListNamespacesOp, Op, PutOp, Result, SearchItem, SearchOp,
 )
@@ -158,7 +160,7 @@ class HenceToolNode(ToolNode):
             await turn.await_turn(call["id"])
         return await execute(request)
 
-    def _func(self, input: Any, config: Any, runtime: Any) -> Any:
+    def _func(self, input: Any, config: RunnableConfig, runtime: Runtime) -> Any:
         calls, kind = self._parse_input(input)
         if not calls:
             return super()._func(input, config, runtime)
@@ -180,7 +182,7 @@ class HenceToolNode(ToolNode):
                 _turn.reset(token)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _afunc(self, input: Any, config: Any, runtime: Any) -> Any:
+    async def _afunc(self, input: Any, config: RunnableConfig, runtime: Runtime) -> Any:
         calls, kind = self._parse_input(input)
         if not calls:
             return await super()._afunc(input, config, runtime)
