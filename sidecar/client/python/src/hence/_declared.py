@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import types
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -19,9 +22,16 @@ def acts(tool: T) -> T:
     return _mark(tool, "acts")
 
 
-def _mark(tool: T, what: str) -> T:
-    object.__setattr__(tool, _MARK, what)
-    return tool
+def _mark(tool: Any, what: str) -> Any:
+    if isinstance(tool, types.FunctionType):
+        marked = types.FunctionType(tool.__code__, tool.__globals__, tool.__name__, tool.__defaults__, tool.__closure__)
+        functools.update_wrapper(marked, tool)
+        del marked.__wrapped__  # it is the function, not one around it
+        marked.__kwdefaults__ = tool.__kwdefaults__
+    else:
+        marked = copy.copy(tool)  # what else uses the tool has not said so
+    object.__setattr__(marked, _MARK, what)
+    return marked
 
 
 def declared(*tools: Any) -> str:

@@ -10,6 +10,7 @@ import contextvars
 import hashlib
 import json
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -164,7 +165,7 @@ class HenceToolNode(ToolNode):
         calls, kind = self._parse_input(input)
         if not calls:
             return super()._func(input, config, runtime)
-        client, key = self._sync_client(), turn_key(config, calls)
+        client, key = self._sync_client(), turn_key(config, calls, input, self._messages_key)
         for attempt in range(client.config.attempts):
             turn = client.drive(self._begin(client.config, calls, f"{key}/{attempt}"))
             token = _turn.set(turn)
@@ -186,7 +187,7 @@ class HenceToolNode(ToolNode):
         calls, kind = self._parse_input(input)
         if not calls:
             return await super()._afunc(input, config, runtime)
-        client, key = self._async_client(), turn_key(config, calls)
+        client, key = self._async_client(), turn_key(config, calls, input, self._messages_key)
         for attempt in range(client.config.attempts):
             turn = await client.drive(self._begin(client.config, calls, f"{key}/{attempt}"))
             token = _turn.set(turn)
@@ -228,14 +229,26 @@ def _message(call: Any, text: str, status: str = "success", artifact: Any = None
     return ToolMessage(content=text, name=call["name"], tool_call_id=call["id"], status=status, artifact=artifact)
 
 
-def turn_key(config: Any, calls: list[Any]) -> str:
-    """Idempotency-Key of a turn: of its thread, its checkpoint, and what the model asked for."""
+def turn_key(config: Any, calls: list[Any], input: Any, messages_key: str = "messages") -> str:
+    """Idempotency-Key of a turn: of its thread, its node, and the model's message as the checkpoint has it.
+
+    The checkpoint's own id would not do: a replay of a checkpoint forks it, and the fork has another id.
+    """
     c = config.get("configurable", {})
-    parts = [c.get("thread_id"), c.get("checkpoint_ns"), c.get("checkpoint_id"),
-             [[call["id"], call["name"], call["args"]] for call in calls]]
-    if not c.get("thread_id"):  # nothing names the turn, so a later one with equal ids must not be taken for it
-        parts.append(hashlib.sha256(repr(id(config)).encode()).hexdigest() + str(datetime.now(timezone.utc)))
+    state = input.get("state", input) if isinstance(input, dict) else input
+    messages = state if isinstance(state, list) else _messages(state, messages_key)
+    at = next((n for n in range(len(messages) - 1, -1, -1) if getattr(messages[n], "type", "") == "ai"), -1)
+    said = getattr(messages[at], "id", None) if at >= 0 else None
+    if not c.get("thread_id") or not said:  # nothing names the turn: it is not to be taken for an earlier one
+        return "langgraph/" + uuid.uuid4().hex
+    nodes = [part.split(":")[0] for part in (c.get("checkpoint_ns") or "").split("|")]
+    parts = [c["thread_id"], nodes, at, said, [[call["id"], call["name"], call["args"]] for call in calls]]
     return "langgraph/" + hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _messages(state: Any, key: str) -> list[Any]:
+    found = state.get(key) if isinstance(state, dict) else getattr(state, key, None)
+    return found if isinstance(found, list) else []
 
 
 class HenceStore(BaseStore):

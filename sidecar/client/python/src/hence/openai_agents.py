@@ -41,6 +41,8 @@ class Door(RunHooks):
         self._client = client
         self._policy: frozenset[str] | None = None
         self._declared: dict[str, str] = {}
+        #: Of the last turn that has settled.
+        self.decision: dict[str, Any] | None = None
         # Invariant: a turn is listed under each of its calls until it is settled.
         self._turns: dict[str, _Turn] = {}
 
@@ -135,7 +137,7 @@ class Door(RunHooks):
         self._forget(turn)
         if turn.tx and not turn.sealed:
             turn.sealed = True
-            await self.client.drive(_core.decide(self.client.config, turn.tx))
+            self.decision = await self.client.drive(_core.decide(self.client.config, turn.tx))
 
     def _forget(self, turn: _Turn) -> None:
         for call, _ in turn.calls:
