@@ -102,7 +102,7 @@ def main() -> int:
     if "--check" in sys.argv:
         if OUT.exists() and OUT.read_text(encoding="utf-8") == text:
             return 0
-        print("_shapes.py is out of step with the OpenAPI document: make python-shapes", file=sys.stderr)
+        print("_shapes.py is out of step with the OpenAPI document: run scripts/shapes.py openapi.json", file=sys.stderr)
         return 1
     OUT.write_text(text, encoding="utf-8")
     return 0
