@@ -6,10 +6,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,38 +138,20 @@ func dev(t *testing.T) []string {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	_, line := harness.SpawnServing(t, 30*time.Second, harness.Binary(t), "dev", "--random-ports", "--output", "json",
+		"--policy", file, "--token", token)
+	var said struct {
+		URL string `json:"url"`
+	}
+	if err := json.Unmarshal(line, &said); err != nil || said.URL == "" {
+		t.Fatalf("hence dev says %q (%v)", line, err)
+	}
+	scripts, err := filepath.Abs(source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := free.Addr().String()
-	free.Close()
-	cmd := exec.Command(harness.Binary(t), "dev", "--policy", file, "--listen", at, "--random-ports")
-	cmd.Env = append(os.Environ(), "HENCE_TOKEN="+token)
-	harness.SpawnCommand(t, nil, cmd)
-	harness.Eventually(t, 30*time.Second, func() error { return ready("http://" + at + "/readyz") })
-	return append(os.Environ(), "HENCE_URL=http://"+at, "HENCE_TOKEN="+token, "HENCE_SINK="+root+"/board",
-		"HENCE_CLIENT_SOURCE="+absolute(t, source))
-}
-
-func ready(url string) error {
-	resp, err := http.Get(url)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, resp.Status)
-	}
-	return nil
-}
-
-func absolute(t *testing.T, path string) string {
-	out, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return append(os.Environ(), "HENCE_URL="+said.URL, "HENCE_TOKEN="+token, "HENCE_SINK="+root+"/board",
+		"HENCE_CLIENT_SOURCE="+scripts)
 }
 
 // run runs a program to its end, and returns what it says.
