@@ -99,12 +99,13 @@ class HenceToolNode(ToolNode):
 
     def _sync_client(self) -> sync.Client:
         if self._client is None:
-            self._client = sync.Client()
+            # A conversation of its own: what a store or another node has read is not this one's ground.
+            self._client = sync.Client(session="langgraph-" + uuid.uuid4().hex)
         return self._client
 
     def _async_client(self) -> aio.Client:
         if self._aclient is None:
-            c = self._client.config if self._client else _core.config()
+            c = self._sync_client().config
             self._aclient = aio.Client(c.url, c.token, c.workspace, session=c.session, agent=c.agent,
                                        patience=c.patience, attempts=c.attempts)
         return self._aclient
@@ -262,7 +263,7 @@ class HenceStore(BaseStore):
     supports_ttl = False
 
     def __init__(self, client: sync.Client | None = None, *, prefix: str = "store"):
-        self._client = client or sync.Client()
+        self._client = client or sync.Client(session="store-" + uuid.uuid4().hex)
         self._prefix = prefix.strip("/")
         # Invariant: what was read since the last put that settled, with the versions it had.
         self._seen: dict[str, int] = {}

@@ -50,7 +50,7 @@ class Door(RunHooks):
     def client(self) -> aio.Client:
         """The client, made from the environment at its first use."""
         if self._client is None:
-            self._client = aio.Client()
+            self._client = aio.Client(session="agents-" + uuid.uuid4().hex)
         return self._client
 
     def tools(self, tools: Iterable[FunctionTool]) -> list[FunctionTool]:
