@@ -311,6 +311,33 @@ func TestMCPGuard(t *testing.T) {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
+// What is no request of the protocol is answered as such, and the process goes on.
+func TestMCPMalformed(t *testing.T) {
+	d := openDoor(t)
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":null}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__look","arguments":[1]}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tx_commit","arguments":"x"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tx_commit","_meta":{"hence/tx":5}}}`,
+		`[]`, `{`, `{"jsonrpc":"2.0","method":"tools/call"}`, strings.Repeat("x", 100),
+	} {
+		r := must(http.NewRequestWithContext(background(t), http.MethodPost, d.MCPURL(), strings.NewReader(body)))(t)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		res := must(bearer{d.Token(), nil}.RoundTrip(r))(t)
+		answer := must(io.ReadAll(res.Body))(t)
+		_ = res.Body.Close()
+		if res.StatusCode >= 500 || strings.Contains(string(answer), "-32603") {
+			t.Errorf("%s: %d, %s", body, res.StatusCode, answer)
+		}
+	}
+	if out := calls(t, d.enter(t, "", "", nil), "s__look", map[string]any{"at": "x"}, ""); textOf(out) != "look x" {
+		t.Errorf("%+v", out)
+	}
+}
+
 // A client that cuts its call leaves no doubt behind: the call is made once, and its transaction ends.
 func TestMCPCut(t *testing.T) {
 	d := openDoor(t)

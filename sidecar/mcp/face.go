@@ -18,11 +18,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hence-dev/hence/gate"
@@ -202,7 +204,14 @@ func refuse(w http.ResponseWriter, p *api.Problem) {
 // receive answers what the face itself answers, and leaves the rest of the protocol to the SDK. Tools are not added to
 // the SDK's server: it has one catalogue for all, and refuses schemas that it cannot read by a panic.
 func (f *Face) receive(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+	return func(ctx context.Context, method string, r sdk.Request) (out sdk.Result, err error) {
+		defer func() {
+			if why := recover(); why != nil { // in a goroutine of the SDK: it would end the process, with all its agents
+				f.Log.Error("a request of an MCP client failed", "method", method, "cause", why, "stack", string(debug.Stack()))
+				out, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+					Message: "the request failed: see the sidecar's log"}
+			}
+		}()
 		v := visitOf(r)
 		switch in := r.(type) {
 		case *sdk.ListToolsRequest:
@@ -211,8 +220,11 @@ func (f *Face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			}
 			return f.list(v), nil
 		case *sdk.CallToolRequest:
-			if v == nil {
+			switch {
+			case v == nil:
 				return nil, errors.New("the request has no guest")
+			case in.Params == nil:
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params is missing: name the tool"}
 			}
 			out, err := f.call(ctx, v, in)
 			if _, newer := in.Params.Meta[metaProtocol]; newer && err == nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -28,8 +29,15 @@ func Bridge(ctx context.Context, in io.Reader, out io.Writer, url, token, versio
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 			switch in := r.(type) {
 			case *mcp.ListToolsRequest:
-				return session.ListTools(ctx, &mcp.ListToolsParams{Cursor: in.Params.Cursor})
+				list := &mcp.ListToolsParams{}
+				if in.Params != nil { // as some clients leave them out
+					list.Cursor = in.Params.Cursor
+				}
+				return session.ListTools(ctx, list)
 			case *mcp.CallToolRequest:
+				if in.Params == nil {
+					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params is missing: name the tool"}
+				}
 				return session.CallTool(ctx, &mcp.CallToolParams{Meta: in.Params.Meta, Name: in.Params.Name,
 					Arguments: in.Params.Arguments})
 			}
