@@ -14,6 +14,7 @@ import (
 	face "github.com/hence-dev/hence/sidecar/http"
 	"github.com/hence-dev/hence/sidecar/mcp"
 	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // MCP says how MCP clients are served, at /mcp of the same address.
@@ -115,8 +116,11 @@ func (s *Sidecar) classes(agent string) func(string) (sequencer.Class, bool) {
 	}
 }
 
-// registerPause is between two tries to tell the log of a catalogue.
-const registerPause = time.Second
+// The pauses between tries to tell the log of a catalogue. One that it has no room for stays so.
+const (
+	registerPause = time.Second
+	registerMost  = time.Minute
+)
 
 // registerUpstreams tells the log which tools the agent's MCP servers have, and each change of that: a call that
 // relies on a tool that is gone, or has other schemas, is refused at its commit.
@@ -133,6 +137,7 @@ func (m *Member) registerUpstreams(ctx context.Context) {
 		}
 	})()
 	told := map[string]map[string]string{}
+	pauses := pause.Doubling{Least: registerPause, Most: registerMost}
 	for {
 		again := false
 		for _, s := range set.States() {
@@ -150,12 +155,13 @@ func (m *Member) registerUpstreams(ctx context.Context) {
 			}
 			told[s.Name] = tools
 		}
-		if again && !view.Sleep(ctx, registerPause) {
-			return
-		}
 		if again {
+			if !view.Sleep(ctx, pauses.Next()) {
+				return
+			}
 			continue
 		}
+		pauses.Reset()
 		select {
 		case <-due:
 		case <-ctx.Done():

@@ -28,7 +28,7 @@ type Server struct {
 // Bounds of a configuration.
 const (
 	maxConfig  = 1 << 20
-	MaxServers = 100
+	MaxServers = 30 // an agent may register the tools of 32
 )
 
 // ReadConfig reads a file {"mcpServers": {NAME: {...}}}, the shape that MCP clients share. ${VAR} and ${VAR:-text} are
