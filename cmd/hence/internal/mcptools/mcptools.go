@@ -15,6 +15,10 @@ import (
 // PolicyName is the policy's own name where no file is given.
 const PolicyName = "policy-of-mcp"
 
+// patience is how long a read may take: tools of MCP servers are often slow, and some clients wait for a minute. An
+// effect has the policy's default, which an agent's lease outlasts.
+const patience = "\n    max_time_ms: 60000"
+
 // DefaultPolicy holds every call of every server until its commit. It depends on the servers' names alone, so that who
 // settles a call later has the same one.
 func DefaultPolicy(servers []string) []byte {
@@ -41,7 +45,9 @@ func FirstPolicy(states []upstream.State) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Made from the catalogues of %d MCP servers. Read every line: hence policy lint FILE checks it.\n"+
 		"# read: made at once. irreversible: held until the commit. A tool that can be undone may be reversible, with a\n"+
-		"# compensation: docs/policy.md.\nversion: 1\nserver: %s\ntools:\n", len(states), PolicyName)
+		"# compensation: docs/policy.md. Where a tool that says isError has surely done nothing, add \"error:\n"+
+		"# refused\" to its mcp: else nobody knows, and a person has to look.\nversion: 1\nserver: %s\ntools:\n",
+		len(states), PolicyName)
 	for _, s := range states {
 		if s.Phase != upstream.Ready {
 			fmt.Fprintf(&b, "  # %s: %s. All its tools are held.\n", s.Name, oneLine(s.Err))
@@ -52,7 +58,7 @@ func FirstPolicy(states []upstream.State) []byte {
 		for _, t := range s.Tools {
 			class, why := "irreversible", "nothing says that it only reads"
 			if t.ReadOnly {
-				class, why = "read", "it says of itself that it only reads (readOnlyHint): look whether that is so"
+				class, why = "read"+patience, "it says of itself that it only reads (readOnlyHint): look whether that is so"
 			}
 			fmt.Fprintf(&b, "  - tool: %s # %s\n    class: %s\n    scopes: [%q]\n    mcp: {server: %s, tool: %s, schema: %q}\n",
 				yamlText(t.Public), why, class, scope(s.Name), yamlText(s.Name), yamlText(t.Name), t.Hash)

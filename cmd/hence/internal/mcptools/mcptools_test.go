@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 // away; and lint finds no mistake in it.
 func TestFirstPolicy(t *testing.T) {
 	set := upstream.Open(map[string]upstream.Server{"s": mcptest.Config(mcptest.Good, ""),
-		"bad": mcptest.Config(mcptest.Bad, ""), "Gone": {Type: "stdio", Command: "/no/such/program"}},
+		"bad": mcptest.Config(mcptest.Bad, ""), "Gone": {Type: "stdio", Command: "/no/such/program"},
+		"My_server-2": {Type: "stdio", Command: "/none"}},
 		upstream.Options{Pause: time.Hour})
 	defer set.Close()
 	set.Settled(t.Context())
