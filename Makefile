@@ -17,7 +17,7 @@ RACE ?= $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it
 # two minutes that the embedded run has already.
 RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
-.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact mutants sim sim-agents sim-faults hostile python fuzz ci demo doors
+.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact mutants sim sim-agents sim-faults hostile python fuzz ci demo doors typescript
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -108,6 +108,9 @@ sim-faults: ## faults that were found by reading, each put back: real agents fin
 
 python: ## the Python client's suite and its scenarios at full size
 	HENCE_REQUIRE_PYTHON=1 HENCE_PY_TURNS=200 HENCE_PY_ROUNDS=10 HENCE_PY_NULLS=1000 $(GO) test -count=1 -v -timeout 30m ./it/pythonclient
+
+typescript: ## the TypeScript client: built, installed from its tarball, and its suite
+	HENCE_REQUIRE_NODE=1 $(GO) test -count=1 -v -timeout 30m ./it/jsclient
 
 doors: ## MCP clients and servers of others, as released, through Hence and bare; needs Node.js, Python and their registries
 	HENCE_TEST_DOORS=1 $(GO) test -count=1 -v -timeout 30m ./it/doors
