@@ -1,5 +1,5 @@
-// Package jsclient builds the TypeScript client, installs it from its tarball, and runs its suite and the page about it
-// against hence dev.
+// Package jsclient builds the TypeScript client, installs it from its tarball, and runs its suite and the pages about
+// it against hence dev.
 package jsclient
 
 import (
@@ -28,7 +28,8 @@ const (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// TestTypeScriptClient runs the package's suite as installed from its tarball, and the page's blocks as one program.
+// TestTypeScriptClient runs the package's suite as installed from its tarball, and the blocks of each page as one
+// program. HENCE_JS_TURNS and HENCE_JS_ROUNDS are its sizes; make typescript has the full ones.
 func TestTypeScriptClient(t *testing.T) {
 	project := installed(t)
 	env := dev(t)
@@ -36,16 +37,23 @@ func TestTypeScriptClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(run(t, project, env, "node", "--test", "test/"))
-	page, err := os.ReadFile("../../docs/typescript.md")
+	for _, page := range []string{"typescript.md", "langgraph-js.md"} {
+		t.Run(page, func(t *testing.T) { pasted(t, project, env, page) })
+	}
+}
+
+// pasted runs the JavaScript blocks of a page one after another in one program, as a reader would who pastes them.
+func pasted(t *testing.T, project string, env []string, page string) {
+	text, err := os.ReadFile("../../docs/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var program strings.Builder
-	for _, found := range regexp.MustCompile("(?ms)^```js\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
+	for _, found := range regexp.MustCompile("(?ms)^```js\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 		program.WriteString(found[1] + "\n")
 	}
 	if program.Len() == 0 {
-		t.Fatal("docs/typescript.md has no block of JavaScript")
+		t.Fatalf("%s has no block of JavaScript", page)
 	}
 	if err := os.WriteFile(filepath.Join(project, "page.mjs"), []byte(program.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -97,8 +105,36 @@ func installed(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(project, "package.json"), []byte(`{"type": "module"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, project, nil, "npm", "install", "--silent", "--no-audit", "--no-fund", "--offline", "./hence-client-0.1.0.tgz")
+	run(t, project, nil, "npm", "install", "--silent", "--no-audit", "--no-fund", "--offline", "--legacy-peer-deps",
+		"./hence-client-0.1.0.tgz")
+	for _, peer := range []string{"@langchain", "zod"} { // what a user of the node has installed
+		for _, name := range below(t, filepath.Join(kept, "node_modules"), peer) {
+			to := filepath.Join(project, "node_modules", name)
+			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(filepath.Join(kept, "node_modules", name), to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	return project
+}
+
+// below are the packages of a scope, or the one of that name.
+func below(t *testing.T, modules, name string) (names []string) {
+	t.Helper()
+	if !strings.HasPrefix(name, "@") {
+		return []string{name}
+	}
+	entries, err := os.ReadDir(filepath.Join(modules, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, name+"/"+e.Name())
+	}
+	return names
 }
 
 // copied puts files of the client's source into a folder.
