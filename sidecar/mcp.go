@@ -89,7 +89,8 @@ func (s *Sidecar) enterMCP(r *http.Request) (*mcp.Guest, error) {
 		leave()
 		return nil, api.Problemf(api.CodeNotReady, "the agent's journal is not open yet: ask again")
 	}
-	return &mcp.Guest{Agent: seat.Agent, Name: seat.Name, Class: s.classes(seat.Name), Leave: leave}, nil
+	return &mcp.Guest{Agent: seat.Agent, Name: seat.Name, Class: s.classes(seat.Name),
+		Registered: s.registered(seat.Name), Leave: leave}, nil
 }
 
 // treating is a policy that says how it treats a tool, whatever its arguments.
@@ -116,6 +117,21 @@ func (s *Sidecar) classes(agent string) func(string) (sequencer.Class, bool) {
 	}
 }
 
+// registered is what the log has taken of the catalogues of an agent's servers.
+func (s *Sidecar) registered(agent string) func(server, tool, hash string) bool {
+	s.mu.Lock()
+	m := s.members[agent]
+	s.mu.Unlock()
+	return func(server, tool, hash string) bool {
+		if m == nil {
+			return false
+		}
+		m.toldMu.Lock()
+		defer m.toldMu.Unlock()
+		return m.told[server][tool] == hash
+	}
+}
+
 // The pauses between tries to tell the log of a catalogue. One that it has no room for stays so.
 const (
 	registerPause = time.Second
@@ -136,7 +152,9 @@ func (m *Member) registerUpstreams(ctx context.Context) {
 		default: // it is looked at anyway
 		}
 	})()
-	told := map[string]map[string]string{}
+	m.toldMu.Lock()
+	m.told = map[string]map[string]string{}
+	m.toldMu.Unlock()
 	pauses := pause.Doubling{Least: registerPause, Most: registerMost}
 	for {
 		again := false
@@ -145,7 +163,8 @@ func (m *Member) registerUpstreams(ctx context.Context) {
 			for _, t := range s.Tools {
 				tools[t.Name] = t.Hash
 			}
-			if s.Phase != upstream.Ready && told[s.Name] == nil || maps.Equal(told[s.Name], tools) && told[s.Name] != nil {
+			told := m.told[s.Name] // written here alone
+			if s.Phase != upstream.Ready && told == nil || maps.Equal(told, tools) && told != nil {
 				continue // nothing is known of it yet, or nothing has changed: one that is away keeps its tools
 			}
 			if err := m.agent.SetTools(ctx, s.Name, tools); err != nil {
@@ -153,7 +172,9 @@ func (m *Member) registerUpstreams(ctx context.Context) {
 				again = true
 				continue
 			}
-			told[s.Name] = tools
+			m.toldMu.Lock()
+			m.told[s.Name] = tools
+			m.toldMu.Unlock()
 		}
 		if again {
 			if !view.Sleep(ctx, pauses.Next()) {

@@ -35,6 +35,9 @@ type Member struct {
 	leave        context.CancelFunc
 	done         chan struct{} // closed once the agent has left
 	err          error         // why; read it after done
+
+	toldMu sync.Mutex
+	told   map[string]map[string]string // by MCP server: the hashes of its tools, as the log has taken them
 }
 
 var errTwice = errors.New("there twice")

@@ -241,8 +241,13 @@ func (s *server) call(ctx context.Context, c Call) (Result, error) {
 		defer end()
 		params.Meta["progressToken"] = token
 	}
-	out, err := session.CallTool(ctx, params)
-	return s.answer(ctx, out, err)
+	tapped, raw := tapping(ctx)
+	out, err := session.CallTool(tapped, params)
+	answer, err := s.answer(ctx, out, err)
+	if text := raw.get(); err == nil && len(text) > 0 {
+		answer.Raw = text
+	}
+	return answer, err
 }
 
 // follow hands the progress of one call on.

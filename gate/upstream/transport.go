@@ -61,7 +61,8 @@ func (s *server) link(ctx context.Context) (*link, error) {
 		}
 		return err
 	}
-	return &link{&mcp.IOTransport{Reader: p, Writer: in, MaxLineLength: MaxMessage}, func() { _ = p.Close() }, said}, nil
+	to := tapped{&mcp.IOTransport{Reader: p, Writer: in, MaxLineLength: MaxMessage}}
+	return &link{to, func() { _ = p.Close() }, said}, nil
 }
 
 // environment is all that a program sees of this process's environment, and what its entry gives it. Tokens of the

@@ -63,7 +63,9 @@ func TestAnomaliesFound(t *testing.T) {
 				}
 			}
 			counted += float64(len(want))
-			if n, err := member.Count(t.Context(), "hence_anomalies_total"); err != nil || n != counted {
+			// On servers that others use, too, the member also counts what it finds in their workspaces.
+			n, err := member.Count(t.Context(), "hence_anomalies_total")
+			if err != nil || n < counted || n != counted && !harness.Real() {
 				t.Errorf("the metrics count %v, %v; want %v", n, err, counted)
 			}
 			if most := map[bool]int{false: 4, true: 0}[observe]; level.Most != most {

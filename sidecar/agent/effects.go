@@ -173,7 +173,7 @@ func (s *Agent) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	if tool.MaxTime <= 0 {
 		tool.MaxTime = most
 	}
-	if tool.MaxTime > most {
+	if tool.MaxTime > most && tool.Class != sequencer.ClassRead { // what only reads needs no lease
 		return tool, api.Problemf(api.CodeTool, "%s may take %v, and a lease of this workspace leaves %v: "+
 			"shorten its max_time, or raise the rule lease_ticks", c.tool, tool.MaxTime, most)
 	}

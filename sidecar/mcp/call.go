@@ -2,8 +2,8 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,6 +29,9 @@ func (f *Face) call(ctx context.Context, v *visit, r *sdk.CallToolRequest) (*sdk
 	tx := v.tx
 	if named, ok := r.Params.Meta[MetaTx].(string); ok {
 		tx = named
+	}
+	if tx == "" {
+		tx = f.pins.begun(v.guest.Name, v.session)
 	}
 	if v.server == "" {
 		if c, found := companionOf(r.Params.Name); found {
@@ -78,46 +81,96 @@ type made struct {
 func (f *Face) within(ctx context.Context, v *visit, tx string, in made) (*sdk.CallToolResult, error) {
 	receipt, err := v.guest.Effect(ctx, once.Call{Session: v.session}, tx, &api.Effect{Tool: in.t.Public, Args: in.args})
 	if err != nil {
-		return f.failed(in, err), nil
+		return f.failed(in, tx, err), nil
 	}
-	f.pins.add(tx, api.Pin{Server: in.t.Server, Name: in.t.Name, Signature: in.t.Hash})
+	for _, pin := range pinOf(v, in) {
+		f.pins.add(tx, pin)
+	}
 	return f.receipt(in, receipt)
 }
 
 // look makes a call that only reads. It decides nothing, so nothing is sealed.
 func (f *Face) look(ctx context.Context, v *visit, in made) (*sdk.CallToolResult, error) {
-	d, err := v.guest.Begin(ctx, once.Call{Session: v.session}, &api.Begin{Mode: "optimistic"})
+	talk := once.Call{Session: "mcp-" + rand.Text()}
+	d, err := v.guest.Begin(ctx, talk, &api.Begin{Mode: "optimistic"})
 	if err != nil {
 		return refused(err), nil
 	}
-	receipt, err := v.guest.Effect(ctx, once.Call{Session: v.session}, d.Tx, &api.Effect{Tool: in.t.Public,
-		Args: in.args})
+	receipt, err := v.guest.Effect(ctx, talk, d.Tx, &api.Effect{Tool: in.t.Public, Args: in.args})
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), f.Decided)
 	defer stop()
 	if _, aborted := v.guest.Abort(end, d.Tx, "it only read"); aborted != nil {
 		f.Log.Debug("a transaction that only read is left to its deadline", "tx", d.Tx, "error", aborted)
 	}
 	if err != nil {
-		return f.failed(in, err), nil
+		return f.failed(in, d.Tx, err), nil
 	}
 	return f.receipt(in, receipt)
 }
 
-// alone makes a call in a transaction of its own.
+// alone makes a call in a transaction and a conversation of its own: another call of the client, which may run beside
+// it, is waited for as a stranger's is. The work goes on when the client cuts its request: a call that was made is not
+// left without its commit.
 func (f *Face) alone(ctx context.Context, v *visit, in made) (*sdk.CallToolResult, error) {
+	talk := once.Call{Session: "mcp-" + rand.Text()}
+	d, err := v.guest.Begin(ctx, talk, &api.Begin{})
+	if err != nil {
+		return refused(err), nil
+	}
+	type answer struct {
+		out *sdk.CallToolResult
+		err error
+	}
+	answered := make(chan answer, 1)
+	work, stop := context.WithTimeout(context.WithoutCancel(ctx), longest)
+	f.working.Go(func() {
+		defer stop()
+		out, err := f.carryOut(work, v, talk, d.Tx, in)
+		answered <- answer{out, err}
+	})
+	select {
+	case a := <-answered:
+		return a.out, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// longest bounds what goes on without its client; the deadline of its transaction ends what it leaves.
+const longest = time.Minute
+
+// carryOut makes the call and commits it.
+func (f *Face) carryOut(ctx context.Context, v *visit, talk once.Call, tx string, in made,
+) (*sdk.CallToolResult, error) {
+	made, err := v.guest.Effect(ctx, talk, tx, &api.Effect{Tool: in.t.Public, Args: in.args})
+	if err != nil {
+		if p := api.AsProblem(err); p.Code != api.CodeUndecided { // else its outcome is still asked for
+			_, _ = v.guest.Abort(ctx, tx, "its only call was refused")
+		}
+		return f.failed(in, tx, err), nil
+	}
 	bound, stop := context.WithTimeout(ctx, f.Decided)
 	defer stop()
-	done, err := v.guest.OneShot(bound, once.Call{Session: v.session}, &api.OneShot{Tool: in.t.Public, Args: in.args})
-	if err != nil {
-		return f.failed(in, err), nil
+	d, err := v.guest.Seal(bound, tx, &api.Seal{Pins: pinOf(v, in)})
+	switch {
+	case err != nil && api.AsProblem(err).Code != api.CodeUndecided:
+		return refused(err), nil
+	case err == nil && d.State == api.StateAborted:
+		return refused(words.Refusal(d)), nil
+	case !in.class.Gated(): // it was made, and answered, whenever it is decided
+		return f.receipt(in, made)
+	case err == nil && d.State == api.StateCommitted:
+		return f.receipt(in, f.released(ctx, v, made))
 	}
-	switch d := done.Decision; {
-	case d.State == api.StateAborted:
-		return refused(words.Refusal(&d)), nil
-	case d.State == api.StateCommitted && in.class.Gated():
-		return f.receipt(in, f.released(ctx, v, &done.Effect))
+	return heldResult(in, made), nil
+}
+
+// pinOf is what a call relies on, where the log knows the tool.
+func pinOf(v *visit, in made) []api.Pin {
+	if !v.guest.Registered(in.t.Server, in.t.Name, in.t.Hash) {
+		return nil
 	}
-	return f.receipt(in, &done.Effect)
+	return []api.Pin{{Server: in.t.Server, Name: in.t.Name, Signature: in.t.Hash}}
 }
 
 // released waits a little for what was committed to be made: most calls are then answered as without Hence.
@@ -152,13 +205,19 @@ func (f *Face) receipt(in made, r *api.Receipt) (*sdk.CallToolResult, error) {
 	case api.EffectHeld, api.EffectReleasing, api.EffectUnapproved, api.EffectIssued, api.EffectRunning, api.EffectStaged:
 		return heldResult(in, r), nil
 	}
-	var failure struct{ Error *jsonrpc.Error }
+	var failure struct {
+		Error             *jsonrpc.Error
+		StructuredContent json.RawMessage
+	}
 	out := &sdk.CallToolResult{}
 	switch {
 	case len(r.Result) == 0:
 	case json.Unmarshal(r.Result, &failure) == nil && failure.Error != nil:
 		return nil, failure.Error
 	case json.Unmarshal(r.Result, out) == nil && out.Content != nil:
+		if len(failure.StructuredContent) > 0 { // as it was written: a number may be no float64
+			out.StructuredContent = failure.StructuredContent
+		}
 		mark(out, r.Tx)
 		return out, nil
 	}
@@ -207,18 +266,13 @@ func heldResult(in made, r *api.Receipt) *sdk.CallToolResult {
 	return out
 }
 
-// failed answers a call that has no receipt. A client that has gone is told nothing: the call goes on as it stands.
-func (f *Face) failed(in made, err error) *sdk.CallToolResult {
+// failed answers a call that has no receipt. One whose outcome is not known yet was made: it is not to be made again.
+func (f *Face) failed(in made, tx string, err error) *sdk.CallToolResult {
 	p := api.AsProblem(err)
-	if p.Code == api.CodeUndecided || errors.Is(err, context.DeadlineExceeded) {
-		tx := ""
-		if p.Decision != nil {
-			tx = p.Decision.Tx
-		}
-		return heldResult(in, &api.Receipt{Tx: tx, Tool: in.t.Public, State: "undecided",
-			Note: "it is accepted, and whether it is committed is not known yet: do not call it again"})
+	if p.Code != api.CodeUndecided {
+		return refused(p)
 	}
-	return refused(p)
+	return heldResult(in, &api.Receipt{Tx: tx, Tool: in.t.Public, State: api.EffectRunning, Note: p.Detail})
 }
 
 // refused answers with a problem in words for the model, and whole for programs.

@@ -106,12 +106,15 @@ func said(value any, err error) (*sdk.CallToolResult, error) {
 		StructuredContent: value}, nil
 }
 
-func txBegin(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
+func txBegin(f *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
 	if err != nil {
 		return said(nil, err)
 	}
 	d, err := v.guest.Begin(ctx, once.Call{Session: v.session}, &api.Begin{Mode: a.Mode})
+	if err == nil {
+		f.pins.begin(v.guest.Name, v.session, d.Tx)
+	}
 	return said(d, err)
 }
 
@@ -127,7 +130,7 @@ func txCommit(f *Face, ctx context.Context, v *visit, tx string, data json.RawMe
 	ctx, stop := context.WithTimeout(ctx, f.Decided)
 	defer stop()
 	d, err := v.guest.Seal(ctx, a.Tx, &api.Seal{Pins: f.pins.of(a.Tx)})
-	if err == nil && d.Final {
+	if err == nil { // decided or not, it takes no further call
 		f.pins.drop(a.Tx)
 	}
 	if err == nil && d.State == api.StateAborted {
@@ -247,9 +250,38 @@ type pins struct {
 	mu    sync.Mutex
 	byTx  map[string][]api.Pin
 	order []string
+
+	open  map[[2]string]string // the transaction that an agent's conversation has begun here
+	talks [][2]string
 }
 
-func newPins() *pins { return &pins{byTx: map[string][]api.Pin{}} }
+func newPins() *pins { return &pins{byTx: map[string][]api.Pin{}, open: map[[2]string]string{}} }
+
+// begin remembers the transaction that a conversation's next calls are of. A client without a name of its conversation
+// names the transaction in each call.
+func (p *pins) begin(agent, session, tx string) {
+	if session == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	talk := [2]string{agent, session}
+	if _, known := p.open[talk]; !known {
+		p.talks = append(p.talks, talk)
+		if len(p.talks) > maxPinned {
+			delete(p.open, p.talks[0])
+			p.talks = p.talks[1:]
+		}
+	}
+	p.open[talk] = tx
+}
+
+// begun is the transaction that a conversation has begun and not ended; empty: none.
+func (p *pins) begun(agent, session string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open[[2]string{agent, session}]
+}
 
 func (p *pins) add(tx string, one api.Pin) {
 	p.mu.Lock()
@@ -280,4 +312,9 @@ func (p *pins) drop(tx string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.byTx, tx) // its place in order is let go in its turn
+	for talk, of := range p.open {
+		if of == tx {
+			p.open[talk] = ""
+		}
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -49,7 +50,6 @@ type Agent interface {
 	Effects(ctx context.Context, tx string) (*api.Effects, error)
 	Seal(ctx context.Context, tx string, in *api.Seal) (*api.Decision, error)
 	Abort(ctx context.Context, tx, reason string) (*api.Decision, error)
-	OneShot(ctx context.Context, c once.Call, in *api.OneShot) (*api.Done, error)
 	Get(ctx context.Context, c once.Call, scope string, how api.Look) (*api.Content, error)
 	Put(ctx context.Context, c once.Call, in *api.Put) (d *api.Decision, created bool, err error)
 	List(ctx context.Context, c once.Call, page api.Page, binds bool) (*api.List, error)
@@ -61,7 +61,9 @@ type Guest struct {
 	Name string
 	// Class is what the policy says of a tool; false: it serves no such tool.
 	Class func(tool string) (sequencer.Class, bool)
-	Leave func()
+	// Registered says that the log knows a server's tool with these schemas.
+	Registered func(server, tool, hash string) bool
+	Leave      func()
 }
 
 // Upstreams are the servers whose tools are served.
@@ -80,7 +82,7 @@ type Config struct {
 	Version string
 	Body    int64         // of a request, in bytes
 	Calls   int           // how many requests may run at once
-	Decided time.Duration // how long a call alone, or a commit, waits for its decision
+	Decided time.Duration // how long a held call that is alone, or a commit, waits for its decision
 	// ReleaseWait is how long a held call that is alone is waited for after its commit. Clients cut a call after 5 s.
 	ReleaseWait time.Duration
 	Log         *slog.Logger
@@ -91,6 +93,7 @@ type Face struct {
 	Config
 	pins    *pins
 	running chan struct{}
+	working sync.WaitGroup // calls whose client may have gone
 	served  http.Handler
 }
 

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hence-dev/hence/gate/upstream"
+	"github.com/hence-dev/hence/sequencer"
 )
 
 // list is what the client may call: by name, so that a model's prompt stays the same from one list to the next.
@@ -32,7 +33,7 @@ func (f *Face) list(v *visit) *sdk.ListToolsResult {
 		if !served {
 			continue // it cannot be called: state says so
 		}
-		if class.Gated() && t.Output != nil {
+		if class != sequencer.ClassRead && t.Output != nil { // an eager call may be answered before its outcome is known
 			one.OutputSchema = orHeld(t.Output)
 		}
 		out = append(out, one)

@@ -163,6 +163,8 @@ func (s *server) call(m message) {
 		s.mu.Unlock()
 		said("dropped")
 		s.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	case at == "large number":
+		s.say(m.ID, `{"content":[],"structuredContent":{"said":"x","n":9007199254740993},"unknown":1}`)
 	case at == "invalid":
 		s.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,`+
 			`"error":{"code":-32602,"message":"at is invalid","data":{"at":1}}}`, m.ID))

@@ -2,6 +2,7 @@ package mcptools
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,9 @@ import (
 
 // Bridge serves a client on in and out what a sidecar serves at url, until the client closes its end.
 func Bridge(ctx context.Context, in io.Reader, out io.Writer, url, token, version string, client *http.Client) error {
-	carrier := &http.Client{Transport: &withToken{token: token, next: transportOf(client)}}
+	// One process is one conversation: what it begins with tx_begin is what its next calls are of.
+	carrier := &http.Client{Transport: &withToken{token: token, session: "stdio-" + rand.Text(),
+		next: transportOf(client)}}
 	upstream := mcp.NewClient(&mcp.Implementation{Name: "hence-mcp-stdio", Version: version},
 		&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 	session, err := upstream.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: carrier,
@@ -64,12 +67,13 @@ func transportOf(c *http.Client) http.RoundTripper {
 
 // withToken adds the sidecar's token.
 type withToken struct {
-	token string
-	next  http.RoundTripper
+	token, session string
+	next           http.RoundTripper
 }
 
 func (w *withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+w.token)
+	r.Header.Set("Hence-Session", w.session)
 	return w.next.RoundTrip(r)
 }

@@ -107,14 +107,15 @@ func clients() map[string]func(url string) string {
 		}
 		return string(data) + "\n"
 	}
-	bridge := map[string]any{"command": "hence", "args": []string{"mcp", "stdio"}}
 	return map[string]func(string) string{
 		"claude-code": func(url string) string {
 			return "# .mcp.json in the project's folder; the token comes from the environment (eval \"$(hence env)\")\n" +
 				indented(ClientConfig(url))
 		},
-		"claude-desktop": func(string) string {
-			return "# claude_desktop_config.json; it starts the bridge, which finds a running hence dev by itself\n" +
+		"claude-desktop": func(url string) string {
+			bridge := map[string]any{"command": "hence", "args": []string{"mcp", "stdio"}, "env": map[string]string{
+				"HENCE_URL": strings.TrimSuffix(url, "/mcp"), "HENCE_TOKEN": "the sidecar's token: this file takes no variables"}}
+			return "# claude_desktop_config.json; beside a hence dev of your own, leave env out: the bridge finds it\n" +
 				indented(map[string]any{"mcpServers": map[string]any{"hence": bridge}})
 		},
 		"cursor": func(url string) string {
