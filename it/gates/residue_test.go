@@ -146,7 +146,8 @@ func TestResidueIsTrue(t *testing.T) {
 	shop.Attempts, shop.MaxTime = 1, time.Second
 	sidecars := shop.Sidecars(t, d, agents)
 	part, failed := 0, 0
-	for _, p := range []float64{0.3, 0.6} { // of a dozen calls one at least is put to the test: in all but one of 2,000 runs
+	// Of a dozen calls one at least is put to the test, in all but one of 2,000 runs.
+	for _, p := range []float64{0.3, 0.6} {
 		for _, status := range []int{422, 503} { // the sink says no, or says nothing that tells
 			shop.Ledger.SetFaults(sinks.Faults{Seed: uint64(status), Undo: p, RefuseStatus: status})
 			before := shop.Ledger.Injected().UndoFailed
