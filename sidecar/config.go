@@ -55,6 +55,7 @@ type Config struct {
 	Machine   agent.Machine // what it has of the machine that it runs on; a test puts others
 	SBus      SBus          // an interface for clients of S-Bus; none by default
 	MCP       MCP           // an interface for MCP clients; none by default
+	Models    Models        // providers of models whose APIs are served at /llm; none by default
 
 	// Agents are served together, in place of Agent. Listener, view and clients are shared; what else an agent has, and
 	// what this says of all of them where an agent says nothing, is AgentConfig's.

@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	face "github.com/hence-dev/hence/sidecar/http"
+	"github.com/hence-dev/hence/sidecar/llm"
 	"github.com/hence-dev/hence/sidecar/mcp"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology/pause"
@@ -50,15 +51,19 @@ func (s *Sidecar) MCPURL() string {
 
 // handler answers all requests at the sidecar's address.
 func (s *Sidecar) handler() http.Handler {
-	if s.mcp == nil {
+	if s.mcp == nil && s.llm == nil {
 		return s.face
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == mcp.Path || strings.HasPrefix(r.URL.Path, mcp.Path+"/") {
+		switch {
+		case s.mcp != nil && (r.URL.Path == mcp.Path || strings.HasPrefix(r.URL.Path, mcp.Path+"/")):
 			s.mcp.ServeHTTP(w, r)
-			return
+		case s.llm != nil && strings.HasPrefix(r.URL.Path, llm.Path+"/"):
+			unhurried(w)
+			s.llm.ServeHTTP(w, r)
+		default:
+			s.face.ServeHTTP(w, r)
 		}
-		s.face.ServeHTTP(w, r)
 	})
 }
 
@@ -89,7 +94,7 @@ func (s *Sidecar) enterMCP(r *http.Request) (*mcp.Guest, error) {
 		leave()
 		return nil, api.Problemf(api.CodeNotReady, "the agent's journal is not open yet: ask again")
 	}
-	return &mcp.Guest{Agent: seat.Agent, Name: seat.Name, Class: s.classes(seat.Name),
+	return &mcp.Guest{Agent: seat.Agent, Name: seat.Name, Class: s.classes(seat.Name), Relies: s.relies(seat.Name),
 		Registered: s.registered(seat.Name), Leave: leave}, nil
 }
 
@@ -115,6 +120,18 @@ func (s *Sidecar) classes(agent string) func(string) (sequencer.Class, bool) {
 		class, _, declared := p.Treats(tool)
 		return class, declared
 	}
+}
+
+// relies reports whether an agent's calls rest on what its models were told.
+func (s *Sidecar) relies(agent string) bool {
+	s.mu.Lock()
+	m := s.members[agent]
+	s.mu.Unlock()
+	if s.llm == nil || m == nil {
+		return false
+	}
+	v := vocabularyOf(m.config.Tools)
+	return v != nil && v.Enforce
 }
 
 // registered is what the log has taken of the catalogues of an agent's servers.

@@ -24,6 +24,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/agent"
 	"github.com/hence-dev/hence/sidecar/feed"
 	face "github.com/hence-dev/hence/sidecar/http"
+	"github.com/hence-dev/hence/sidecar/llm"
 	"github.com/hence-dev/hence/sidecar/mcp"
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/view"
@@ -45,6 +46,7 @@ type Sidecar struct {
 	seats    *face.Seats
 	bus      bus
 	mcp      *mcp.Face       // nil: MCP clients are not served
+	llm      *llm.Face       // nil: no model is served
 	drain    context.Context // ends when no new request is taken any more
 	draining context.CancelFunc
 	cut      context.Context // ends when what is still being stopped is cut off
@@ -108,6 +110,7 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 		Drain: s.drain, Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log),
 		Anomalies: followAnomalies(log)})
 	s.openMCP()
+	s.openLLM()
 	s.server = s.newServer()
 	return s, nil
 }

@@ -40,6 +40,7 @@ func (r *reader) document(root *node, o Options) *Policy {
 		field{"databases", func(n *node) { r.databases(n, p.env.Databases); r.databasesAt = n.Place }},
 		field{"secrets", func(n *node) { r.secrets(n, p.secrets, o.Dir) }},
 		field{"types", func(n *node) { r.types(n, p.types) }},
+		field{"vocabulary", func(n *node) { p.vocabulary = r.vocabulary(n) }},
 		field{"tools", func(n *node) { tools = n }},
 		field{"cases", func(n *node) { cases = n }},
 	)

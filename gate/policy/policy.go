@@ -65,7 +65,9 @@ type Policy struct {
 	tools   []*decl          // in the order of the file
 	exact   map[string]*decl // those without a wildcard
 	cases   []Case
-	uses    []secretUse
+	// vocabulary is how texts name shards; nil: they are not looked for.
+	vocabulary *gate.Vocabulary
+	uses       []secretUse
 }
 
 // Load reads a policy. An error matches ErrPolicy and is a *Refusal that lists every problem.

@@ -142,7 +142,11 @@ type looseReads struct {
 
 	giving  map[giving]*given // to readers, until they have their answers
 	givings uint64            // counts their beginnings and ends
-	resets  uint64            // counts the decisions that took all shards away, as the view has shown them
+
+	asked    map[string]sequencer.Seq // requests to models that are under way: the view that each left at
+	mentions uint64                   // counts them
+
+	resets uint64 // counts the decisions that took all shards away, as the view has shown them
 }
 
 // settlements are what this sidecar has to settle, and what others have left.
@@ -383,6 +387,9 @@ func (s *Agent) oldest(at sequencer.Seq) sequencer.Seq {
 		for _, r := range t.loose {
 			at = min(at, r.View)
 		}
+	}
+	for _, view := range s.asked { // an answer may make a read of that view
+		at = min(at, view)
 	}
 	return s.loose.Oldest(at)
 }

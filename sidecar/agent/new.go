@@ -101,7 +101,8 @@ func New(c Config) (*Agent, error) {
 		calling: calling{tools: c.Tools, hook: c.Hook},
 		ownTxs: ownTxs{txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{},
 			ahead: map[sequencer.TxID]*ahead{}},
-		looseReads:  looseReads{loose: journal.Talks{}, moved: map[string]overtakes{}, giving: map[giving]*given{}},
+		looseReads: looseReads{loose: journal.Talks{}, moved: map[string]overtakes{}, giving: map[giving]*given{},
+			asked: map[string]sequencer.Seq{}},
 		settlements: settlements{debts: map[sequencer.TxID]*debt{}},
 	}
 	s.work, s.stopWork = context.WithCancelCause(context.Background())

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -18,6 +19,11 @@ const maxTalks = 8192
 func (t Talks) Add(talk string, r sequencer.Read) {
 	t[talk] = addLoose(t[talk], r)
 	t.shorten()
+}
+
+// Has reports whether a conversation's reads name a scope, or one that covers it.
+func (t Talks) Has(talk string, name sequencer.Scope) bool {
+	return slices.ContainsFunc(t[talk], func(r sequencer.Read) bool { return r.Scope.Overlaps(name) })
 }
 
 // Take gives away what a conversation has read: its seal carries it.

@@ -113,6 +113,9 @@ func (f *Face) look(ctx context.Context, v *visit, in made) (*sdk.CallToolResult
 // left without its commit.
 func (f *Face) alone(ctx context.Context, v *visit, in made) (*sdk.CallToolResult, error) {
 	talk := once.Call{Session: "mcp-" + rand.Text()}
+	if v.guest.Relies {
+		talk.Session = v.session
+	}
 	d, err := v.guest.Begin(ctx, talk, &api.Begin{})
 	if err != nil {
 		return refused(err), nil

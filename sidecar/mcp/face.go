@@ -63,7 +63,9 @@ type Guest struct {
 	Class func(tool string) (sequencer.Class, bool)
 	// Registered says that the log knows a server's tool with these schemas.
 	Registered func(server, tool, hash string) bool
-	Leave      func()
+	// Relies: what the agent's models were told are reads of the conversation, which a call alone is to carry, too.
+	Relies bool
+	Leave  func()
 }
 
 // Upstreams are the servers whose tools are served.

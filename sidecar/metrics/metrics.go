@@ -30,6 +30,7 @@ type Process struct {
 	Registry   *prometheus.Registry
 	requests   *prometheus.CounterVec
 	deliveries *prometheus.CounterVec
+	models     *prometheus.CounterVec
 	Behind     prometheus.Gauge
 }
 
@@ -43,6 +44,9 @@ func New(seq func() float64) *Process {
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hence_sidecar_deliveries_total", Help: "Decisions applied to the view by the way on which they came first."},
 			[]string{"way"}),
+		models: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_model_requests_total", Help: "Requests to models by provider and what became of them."},
+			[]string{"provider", "result"}),
 	}
 	at := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hence_sidecar_view_seq", Help: "The seq that the view has reached."},
@@ -50,7 +54,7 @@ func New(seq func() float64) *Process {
 	m.Behind = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_sidecar_view_lag_seqs",
 		Help: "Decisions that JetStream has and the view has not; NaN while that cannot be known."})
 	m.Behind.Set(math.NaN())
-	m.Registry.MustRegister(m.requests, m.deliveries, at, m.Behind, collectors.NewGoCollector(),
+	m.Registry.MustRegister(m.requests, m.deliveries, m.models, at, m.Behind, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -124,6 +128,9 @@ func (m *Agent) begin() {
 		}
 	}
 }
+
+// Model counts a request to a model's API by what became of it.
+func (m *Process) Model(provider, result string) { m.models.WithLabelValues(provider, result).Inc() }
 
 // Delivered counts a decision that the view has applied, by the way on which it came first.
 func (m *Process) Delivered(way streams.Way) { m.deliveries.WithLabelValues(way.String()).Inc() }

@@ -106,6 +106,7 @@ type Side interface {
 	Displaced() sequencer.Seq
 	URL() string
 	Token() string
+	ModelURL(provider string) string
 	Counters() metrics.Counters
 	Farewell(ctx context.Context) (left int)
 }

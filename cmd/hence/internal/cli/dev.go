@@ -40,6 +40,7 @@ type devCmd struct {
 	hooked
 	sbusFace
 	mcpFace
+	llmFace
 	approving
 	sealing
 	watchful
@@ -54,22 +55,24 @@ type devCmd struct {
 
 // Dev is the line of "hence dev -o json".
 type Dev struct {
-	URL       string   `json:"url"`             // of the sidecar
-	Token     string   `json:"token,omitempty"` // unless it is in a file
-	TokenFile string   `json:"token_file,omitempty"`
-	Agent     string   `json:"agent"`
-	Workspace string   `json:"workspace"`
-	Console   string   `json:"console"`        // of the web console; logs one browser in
-	SBus      string   `json:"sbus,omitempty"` // of the interface for clients of S-Bus
-	MCP       string   `json:"mcp,omitempty"`  // of the interface for MCP clients
-	Brokers   []string `json:"brokers"`
-	NATS      string   `json:"nats"`
-	Durable   bool     `json:"durable"`
-	DataDir   string   `json:"data_dir,omitempty"`
-	PID       int      `json:"pid"`
-	ReadyMs   float64  `json:"ready_ms"`            // from the start of the command to the sidecar's readiness
-	Found     bool     `json:"found"`               // other commands find it by themselves
-	Other     int      `json:"other_pid,omitempty"` // of another one that they found before this one was started
+	URL       string `json:"url"`             // of the sidecar
+	Token     string `json:"token,omitempty"` // unless it is in a file
+	TokenFile string `json:"token_file,omitempty"`
+	Agent     string `json:"agent"`
+	Workspace string `json:"workspace"`
+	Console   string `json:"console"`        // of the web console; logs one browser in
+	SBus      string `json:"sbus,omitempty"` // of the interface for clients of S-Bus
+	MCP       string `json:"mcp,omitempty"`  // of the interface for MCP clients
+	// Models are the variables by which clients of models are told of them.
+	Models  []string `json:"models,omitempty"`
+	Brokers []string `json:"brokers"`
+	NATS    string   `json:"nats"`
+	Durable bool     `json:"durable"`
+	DataDir string   `json:"data_dir,omitempty"`
+	PID     int      `json:"pid"`
+	ReadyMs float64  `json:"ready_ms"`            // from the start of the command to the sidecar's readiness
+	Found   bool     `json:"found"`               // other commands find it by themselves
+	Other   int      `json:"other_pid,omitempty"` // of another one that they found before this one was started
 }
 
 // Run runs everything until the context ends.
@@ -79,6 +82,10 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 		return err
 	}
 	logger := c.logger(s.Err)
+	models, err := c.providers()
+	if err != nil {
+		return err
+	}
 	servers, err := c.upstreams(logger)
 	if err != nil {
 		return err
@@ -120,7 +127,7 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 	withdraw := func() error { return nil }
 	ready := func(side *sidecar.Sidecar, console string) error {
 		d := Dev{
-			URL: side.URL(), SBus: side.BusURL(), MCP: side.MCPURL(),
+			URL: side.URL(), SBus: side.BusURL(), MCP: side.MCPURL(), Models: modelEnvironment(side),
 			Console: console, Token: c.shown(), TokenFile: c.TokenFile, Agent: c.Agent, Workspace: c.Workspace,
 			Brokers: brokers.Brokers, NATS: brokers.NATS,
 			Durable: c.DataDir != "", DataDir: c.DataDir, PID: os.Getpid(),
@@ -130,12 +137,13 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 		return c.announce(s.Out, d)
 	}
 	// Withdrawn before its address is free for another process, which others would send the token to.
-	return c.process(ctx, dir, brokers, servers, tools, ready, func() error { return withdraw() }, logger)
+	return c.process(ctx, dir, brokers, servers, models, tools, ready, func() error { return withdraw() }, logger)
 }
 
 // process runs processors and the sidecar over the servers.
 func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, upstreams *upstream.Set,
-	tools gate.Tools, ready func(side *sidecar.Sidecar, console string) error, leave func() error, logger *slog.Logger,
+	models sidecar.Models, tools gate.Tools, ready func(side *sidecar.Sidecar, console string) error, leave func() error,
+	logger *slog.Logger,
 ) error {
 	telemetry, err := otlp.Start("hence-dev", binaryVersion(), logger)
 	if err != nil {
@@ -279,6 +287,9 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 		fmt.Fprintf(&b, "  export HENCE_NATS=%s\n\n", d.NATS)
 		if d.SBus != "" {
 			fmt.Fprintf(&b, "S-Bus: %s (on loopback, without a token).\n", d.SBus)
+		}
+		for _, one := range d.Models {
+			fmt.Fprintf(&b, "Models: %s\n", one)
 		}
 		if d.MCP != "" {
 			fmt.Fprintf(&b, "MCP: %s (with the token; hence client config NAME prints how a client is told).\n", d.MCP)

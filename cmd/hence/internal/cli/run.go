@@ -23,6 +23,7 @@ type runCmd struct {
 	logging
 	tools
 	mcpFace
+	llmFace
 	hooked
 	ending
 	watchful
@@ -41,7 +42,8 @@ type ending struct {
 func (c *runCmd) Help() string {
 	return `The sidecar of the agent runs in this process, and the program runs as its child with HENCE_URL, HENCE_TOKEN,
 HENCE_AGENT and HENCE_WORKSPACE set, with --mcp also HENCE_MCP_URL, and HENCE_MCP_CONFIG, which names the file of an
-MCP client. Its environment lacks the variables that the policy's secrets are read from; the
+MCP client, and with --llm OPENAI_BASE_URL, ANTHROPIC_BASE_URL or
+GOOGLE_GEMINI_BASE_URL. Its environment lacks the variables that the policy's secrets are read from; the
 rest of the environment, its input and its output are unchanged. The program is started once the sidecar is ready.
 While brokers cannot be reached, the command waits without a limit and prints what it waits for.
 
@@ -80,6 +82,10 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		return err
 	}
 	logger, hush := beside.Hushing(c.logger(s.Err))
+	models, err := c.providers()
+	if err != nil {
+		return err
+	}
 	servers, err := c.upstreams(logger)
 	if err != nil {
 		return err
@@ -104,7 +110,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 			Config: c.serving(servers, sidecar.Config{
 				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
 				OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
-				Hook: c.hook(), Logger: logger, Tracer: g.Tracer,
+				Models: models, Hook: c.hook(), Logger: logger, Tracer: g.Tracer,
 			}),
 		})
 	}
@@ -122,6 +128,7 @@ func (c *runCmd) beside(ctx context.Context, s Streams, with beside.Companion) e
 			return err
 		}
 		defer remove()
+		own = append(own, modelEnvironment(side)...)
 		status, err := process.Run(ctx, process.Spec{
 			Command: c.Command, Env: with.Environment(os.Environ(), own, side), In: fileOf(s.In),
 			Out: fileOf(s.Out), Err: fileOf(s.Err), Signals: with.Signals, Grace: c.Grace, Terminal: true,

@@ -55,6 +55,7 @@ type sidecarCmd struct {
 	hooked
 	sbusFace
 	mcpFace
+	llmFace
 	https
 	approving
 	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface, HOST:PORT; port 0 takes a free one."`
@@ -109,6 +110,10 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		return err
 	}
 	say := sayAs(s.Err, "sidecar")
+	models, err := c.providers()
+	if err != nil {
+		return err
+	}
 	servers, err := c.upstreams(logger)
 	if err != nil {
 		return err
@@ -138,7 +143,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		side, err := sidecar.New(c.serving(servers, c.sbusFace.into(sidecar.Config{
 			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace,
 			Listen: c.Listen, DataDir: dir, Token: c.Token, OperatorToken: operator, Approvers: c.people,
-			Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
+			Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Models: models,
 			Limits: sidecar.Limits{PlanWait: c.PlanWait}, Hook: c.hook(),
 			Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
 		})), log)

@@ -1,0 +1,102 @@
+package sidecar
+
+import (
+	"crypto/subtle"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sidecar/api"
+	face "github.com/hence-dev/hence/sidecar/http"
+	"github.com/hence-dev/hence/sidecar/llm"
+)
+
+// openLLM opens the face between agents and their models where a provider is named.
+func (s *Sidecar) openLLM() {
+	if len(s.config.Models) == 0 {
+		return
+	}
+	s.llm = llm.New(llm.Config{Providers: s.config.Models, Enter: s.enterLLM, Count: s.metrics.Model, Log: s.log})
+}
+
+// ModelURL is the base of a provider's API for clients of the one agent; empty: it is not served.
+func (s *Sidecar) ModelURL(provider string) string {
+	if s.only == nil {
+		return ""
+	}
+	return s.only.ModelURL(provider)
+}
+
+// ModelURL is the base of a provider's API for the agent's clients; empty: it is not served.
+func (m *Member) ModelURL(provider string) string {
+	s := m.side
+	if s.llm == nil || m.Token() == "" || s.config.Models[provider] == nil {
+		return ""
+	}
+	return s.URL() + llm.Path + "/" + llm.Key(m.Token()) + "/" + provider
+}
+
+// enterLLM finds the agent that a request is of, by the key in its address.
+func (s *Sidecar) enterLLM(r *http.Request, key string) (*llm.Guest, error) {
+	tokens := []string{}
+	if s.config.AnyAgent { // the agent is the one that the request names
+		tokens = append(tokens, s.config.Token)
+	}
+	for _, m := range s.Members() {
+		tokens = append(tokens, m.Token())
+	}
+	for _, token := range tokens {
+		if token == "" || subtle.ConstantTimeCompare([]byte(llm.Key(token)), []byte(key)) != 1 {
+			continue
+		}
+		if s.drain.Err() != nil {
+			return nil, api.ErrStopped
+		}
+		seat, _, leave, err := s.seats.Enter(face.Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Acts: true})
+		if leave == nil {
+			leave = func() {}
+		}
+		if err != nil {
+			leave()
+			return nil, err
+		}
+		s.mu.Lock()
+		m := s.members[seat.Name]
+		s.mu.Unlock()
+		select {
+		case <-seat.Opened:
+		default:
+			m = nil
+		}
+		if m == nil {
+			leave()
+			return nil, api.Problemf(api.CodeNotReady, "the agent's journal is not open yet: ask again")
+		}
+		return &llm.Guest{Agent: m.agent, Vocabulary: vocabularyOf(m.config.Tools), Leave: leave}, nil
+	}
+	return nil, api.Problemf(api.CodeUnauthorized, "the address has no key of an agent that is served here: take "+
+		"OPENAI_BASE_URL or ANTHROPIC_BASE_URL as hence run sets it, or the address that the sidecar prints")
+}
+
+// vocabularyOf is how an agent's policy names shards.
+func vocabularyOf(tools gate.Tools) *gate.Vocabulary {
+	p, ok := tools.(interface{ Vocabulary() *gate.Vocabulary })
+	if !ok {
+		return nil
+	}
+	return p.Vocabulary()
+}
+
+// unhurried takes the bounds of this listener off a request that a model answers.
+func unhurried(w http.ResponseWriter) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Time{})
+	_ = c.SetWriteDeadline(time.Time{})
+}
+
+// Models are providers of models by name, with the addresses of their APIs.
+type Models map[string]*url.URL
+
+// KnownModels are the providers whose shapes are known, with the addresses of their APIs.
+func KnownModels() map[string]string { return llm.Defaults() }

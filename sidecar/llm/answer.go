@@ -1,0 +1,170 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+)
+
+// Bounds of what is looked through.
+const (
+	maxAnswer = 32 << 20 // of an answer; what comes beyond is handed on unseen
+	maxEvent  = 4 << 20  // of one event of a stream
+)
+
+// answer reads a model's answer on its way to the client. Each piece is looked through before the client has it: what
+// the piece uses is recorded by then.
+type answer struct {
+	body   io.ReadCloser
+	stream bool // of server-sent events; else the answer is read whole before any of it is released
+	words  *vocabulary
+	use    func(scopes []string) error // records; an error ends the answer
+	over   func()
+
+	ready  []byte // looked through, not released yet
+	err    error  // after it
+	line   []byte // of a stream: what has come of the line that is not whole
+	pieces map[string]*piece
+	size   int
+}
+
+// piece is one text of an answer, which comes bit by bit.
+type piece struct {
+	text string
+	from int // what is before was looked through
+}
+
+func (a *answer) Close() error {
+	a.over()
+	return a.body.Close()
+}
+
+// Read is part of io.Reader.
+func (a *answer) Read(p []byte) (int, error) {
+	for len(a.ready) == 0 && a.err == nil {
+		a.fill(len(p))
+	}
+	n := copy(p, a.ready)
+	a.ready = a.ready[n:]
+	if n > 0 {
+		return n, nil
+	}
+	return 0, a.err
+}
+
+// fill takes more of the answer, looks it through, and lets it be released.
+func (a *answer) fill(most int) {
+	if !a.stream {
+		body, err := io.ReadAll(io.LimitReader(a.body, maxAnswer+1))
+		a.ready, a.err = body, err
+		switch {
+		case err != nil:
+		case len(body) > maxAnswer:
+			a.stream, a.size = true, len(body) // the rest is handed on
+		default:
+			if a.err = io.EOF; json.Valid(body) {
+				a.event(body)
+			}
+			a.flush()
+		}
+		return
+	}
+	bit := make([]byte, max(1, min(most, 32<<10)))
+	n, err := a.body.Read(bit)
+	a.ready, a.err = bit[:n], err
+	if a.size += n; a.size <= maxAnswer {
+		a.lines(bit[:n])
+	}
+	if err != nil {
+		a.flush()
+	}
+}
+
+// lines looks through the lines of a stream that are whole.
+func (a *answer) lines(bit []byte) {
+	a.line = append(a.line, bit...)
+	for {
+		end := bytes.IndexByte(a.line, '\n')
+		if end < 0 {
+			break
+		}
+		if data, ok := bytes.CutPrefix(a.line[:end], []byte("data:")); ok {
+			a.event(data)
+			if ends(data) { // the client may act on the text without waiting for the stream's end
+				a.flush()
+			}
+		}
+		a.line = a.line[end+1:]
+	}
+	if len(a.line) > maxEvent {
+		a.line = nil
+	}
+}
+
+// ends reports whether an event says that a text is whole.
+func ends(data []byte) bool {
+	for _, word := range []string{`[DONE]`, `"finish_reason":"`, `"finish_reason": "`, "finishReason", "content_block_stop",
+		"message_stop", ".done", "response.completed"} {
+		if bytes.Contains(data, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// event adds the texts of an event to what has come of them.
+func (a *answer) event(data []byte) {
+	var v any
+	if json.Unmarshal(data, &v) != nil {
+		return
+	}
+	path := place(v)
+	if m, ok := v.(map[string]any); ok { // what repeats a text whole is no further bit of it
+		if kind, _ := m["type"].(string); kind != "" {
+			path += kind
+		}
+	}
+	texts(v, path, func(path, text string) {
+		if strings.Contains(path, ".args.") || strings.Contains(path, ".json") { // whole in one event
+			a.found(a.find(text))
+			return
+		}
+		p := a.pieces[path]
+		if p == nil {
+			p = &piece{}
+			a.pieces[path] = p
+		}
+		p.text += text
+		scopes, rest := a.words.find(p.text[p.from:], false)
+		if p.from += rest; rest > 0 { // the byte before says whether a word begins
+			p.from--
+		}
+		a.found(scopes)
+	})
+}
+
+func (a *answer) find(text string) []string {
+	scopes, _ := a.words.find(text, true)
+	return scopes
+}
+
+// flush takes all texts for whole.
+func (a *answer) flush() {
+	for _, p := range a.pieces {
+		a.found(a.find(p.text[p.from:]))
+		var v any
+		if t := strings.TrimSpace(p.text); strings.HasPrefix(t, "{") && json.Unmarshal([]byte(t), &v) == nil {
+			texts(v, "", func(_, text string) { a.found(a.find(text)) }) // arguments that came bit by bit
+		}
+	}
+}
+
+func (a *answer) found(scopes []string) {
+	if len(scopes) == 0 {
+		return
+	}
+	if err := a.use(scopes); err != nil { // it could be acted on without its read
+		a.ready, a.err = nil, err
+	}
+}

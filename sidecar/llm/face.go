@@ -1,0 +1,295 @@
+// Package llm is the face between an agent and the APIs of its models: a reverse proxy that records which shards a
+// request names, and which its answer uses. What the model was told is as old as the view that the request left at,
+// whatever the agent reads later.
+//
+// Guarantees: bodies are handed on as they came, in both directions, and streams as they come; mentions are in the
+// delivery log before the request leaves; what the answer uses is a read of the conversation before the client has
+// that part of the answer (mode enforce); no credential of a model's API is kept or logged.
+//
+// It sees shards by the names of the policy's vocabulary alone. A name in an image, a paraphrase, an answer that the
+// provider has compressed, and what is beyond 32 MiB of an answer it does not see.
+package llm
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/once"
+)
+
+// Path is where the face is served: /llm/KEY/PROVIDER.
+const Path = "/llm"
+
+// maxRequest bounds a request, which is read whole.
+const maxRequest = 64 << 20
+
+// Agent is what the face needs of an agent.
+type Agent interface {
+	Mention(ctx context.Context, c once.Call, scopes []string) (*api.Mention, error)
+	Rely(ctx context.Context, c once.Call, mention string, scopes []string) (*api.Relied, error)
+	EndMention(mention string) error
+}
+
+// Guest is whose request it is.
+type Guest struct {
+	Agent
+	Vocabulary *gate.Vocabulary // nil: nothing is looked for
+	Leave      func()
+}
+
+// Config is what a Face is told.
+type Config struct {
+	Providers map[string]*url.URL // by name: where their APIs are
+	Enter     func(r *http.Request, key string) (*Guest, error)
+	Count     func(provider, result string)
+	Log       *slog.Logger
+}
+
+// Defaults are where the APIs of the providers are that are known.
+func Defaults() map[string]string {
+	return map[string]string{"openai": "https://api.openai.com", "anthropic": "https://api.anthropic.com",
+		"gemini": "https://generativelanguage.googleapis.com"}
+}
+
+// Key stands in an address for an agent's token: who knows it can say what the agent's models were told, and nothing
+// else. Clients of models send the provider's key where a token would stand.
+func Key(token string) string {
+	m := hmac.New(sha256.New, []byte(token))
+	m.Write([]byte("hence llm"))
+	return hex.EncodeToString(m.Sum(nil)[:16])
+}
+
+// Face serves clients of models.
+type Face struct {
+	Config
+	proxy *httputil.ReverseProxy
+	mu    sync.Mutex
+	words map[*gate.Vocabulary]*vocabulary
+}
+
+// New makes the face of a sidecar.
+func New(c Config) *Face {
+	f := &Face{Config: c, words: map[*gate.Vocabulary]*vocabulary{}}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableCompression = true
+	f.proxy = &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) { p.In.Context().Value(passKey{}).(*pass).rewrite(p.Out) },
+		ModifyResponse: func(r *http.Response) error {
+			r.Request.Context().Value(passKey{}).(*pass).watch(r)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			p := r.Context().Value(passKey{}).(*pass)
+			f.Count(p.provider, "unreachable")
+			refuse(w, p.provider, http.StatusBadGateway, "the API of "+p.provider+" cannot be reached: "+err.Error())
+		},
+		FlushInterval: -1, Transport: transport, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+	}
+	return f
+}
+
+type passKey struct{}
+
+// pass is one request on its way.
+type pass struct {
+	f        *Face
+	provider string
+	to       *url.URL
+	path     string
+	guest    *Guest
+	talk     once.Call
+	words    *vocabulary // nil: nothing is looked for
+	mention  string
+	used     []string
+	ended    sync.Once
+}
+
+// ServeHTTP hands a request on.
+func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), Path+"/"), "/")
+	provider, path, _ := strings.Cut(rest, "/")
+	to, known := f.Providers[provider]
+	switch {
+	case r.Header.Get("Origin") != "": // a page could spend what it does not know
+		refuse(w, provider, http.StatusForbidden, "a page of a browser sent this: models are served to programs alone")
+		return
+	case !known:
+		refuse(w, provider, http.StatusNotFound, "no provider of this name is served: start the sidecar with --llm NAME")
+		return
+	}
+	guest, err := f.Enter(r, key)
+	if err != nil {
+		p := api.AsProblem(err)
+		refuse(w, provider, p.Status, p.Detail)
+		return
+	}
+	defer guest.Leave()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		refuse(w, provider, status, "the request cannot be read: "+err.Error())
+		return
+	}
+	p := &pass{f: f, provider: provider, to: to, path: path, guest: guest, words: f.vocabulary(guest.Vocabulary),
+		talk: once.Call{Session: r.Header.Get("Hence-Session")}}
+	defer p.end()
+	if err := p.note(r.Context(), body); err != nil {
+		f.Count(provider, "unrecorded")
+		if guest.Vocabulary.Enforce { // what the answer uses could not be held against it
+			problem := api.AsProblem(err)
+			refuse(w, provider, problem.Status, "what the request names cannot be recorded: "+problem.Detail)
+			return
+		}
+		f.Log.Warn("what a request to a model names is not recorded", "provider", provider, "cause", err)
+		p.words = nil
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	f.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passKey{}, p)))
+}
+
+func (f *Face) vocabulary(v *gate.Vocabulary) *vocabulary {
+	if v == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.words[v] == nil {
+		f.words[v] = newVocabulary(v.Terms)
+	}
+	return f.words[v]
+}
+
+// note records what a request names, before it leaves.
+func (p *pass) note(ctx context.Context, body []byte) error {
+	if p.words == nil || len(body) == 0 {
+		p.words = nil
+		return nil
+	}
+	var v any
+	if json.Unmarshal(body, &v) != nil { // such as an upload
+		p.f.Count(p.provider, "unseen")
+		p.words = nil
+		return nil
+	}
+	var scopes []string
+	texts(v, "", func(_, text string) {
+		found, _ := p.words.find(text, true)
+		for _, scope := range found {
+			if scope = shard(scope); !slices.Contains(scopes, scope) {
+				scopes = append(scopes, scope)
+			}
+		}
+	})
+	m, err := p.guest.Mention(ctx, p.talk, scopes)
+	if err != nil {
+		return err
+	}
+	p.mention = m.ID
+	return nil
+}
+
+// rewrite directs a request to its provider, without what is meant for this sidecar.
+func (p *pass) rewrite(out *http.Request) {
+	base := strings.TrimRight(p.to.Path, "/")
+	path := "/" + p.path
+	if base != "" && (path == base || strings.HasPrefix(path, base+"/")) { // both have the version
+		base = ""
+	}
+	query := out.URL.RawQuery
+	to := *p.to
+	to.Path, to.RawPath = "", ""
+	if joined, err := url.Parse(to.String() + base + path); err == nil {
+		to = *joined
+	}
+	to.RawQuery = query
+	out.URL, out.Host = &to, ""
+	for name := range out.Header {
+		if strings.HasPrefix(name, "Hence-") {
+			delete(out.Header, name)
+		}
+	}
+	out.Header.Set("Accept-Encoding", "identity") // what is compressed could not be looked through
+}
+
+// watch looks an answer through on its way back.
+func (p *pass) watch(r *http.Response) {
+	p.f.Count(p.provider, "answered")
+	switch {
+	case p.words == nil, r.StatusCode/100 != 2:
+		return
+	case r.Header.Get("Content-Encoding") != "":
+		p.f.Count(p.provider, "unseen")
+		return
+	}
+	stream := strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream")
+	ctx := context.WithoutCancel(r.Request.Context()) // what was released is recorded, also when the client goes
+	r.Body = &answer{body: r.Body, stream: stream, words: p.words, pieces: map[string]*piece{}, over: p.end,
+		use: func(scopes []string) error { return p.use(ctx, scopes) }}
+}
+
+// use makes what an answer uses reads of the conversation.
+func (p *pass) use(ctx context.Context, scopes []string) error {
+	scopes = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return slices.Contains(p.used, s) })
+	if len(scopes) == 0 {
+		return nil
+	}
+	p.used = append(p.used, scopes...)
+	if !p.guest.Vocabulary.Enforce {
+		p.f.Count(p.provider, "used")
+		return nil
+	}
+	for i := range scopes {
+		scopes[i] = shard(scopes[i])
+	}
+	_, err := p.guest.Rely(ctx, p.talk, p.mention, scopes)
+	return err
+}
+
+// shard is the scope of a path.
+func shard(path string) string { return "shard:/" + path }
+
+// end lets the mentions go.
+func (p *pass) end() {
+	p.ended.Do(func() {
+		if p.mention == "" {
+			return
+		}
+		if err := p.guest.EndMention(p.mention); err != nil {
+			p.f.Log.Warn("the mentions of a request are not let go", "cause", err)
+		}
+	})
+}
+
+// refuse answers in the shape that the clients of a provider read.
+func refuse(w http.ResponseWriter, provider string, status int, why string) {
+	var v any
+	switch provider {
+	case "anthropic":
+		v = map[string]any{"type": "error", "error": map[string]any{"type": "hence_error", "message": why}}
+	case "gemini":
+		v = map[string]any{"error": map[string]any{"code": status, "message": why, "status": "UNAVAILABLE"}}
+	default:
+		v = map[string]any{"error": map[string]any{"message": why, "type": "hence_error", "code": "hence"}}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}

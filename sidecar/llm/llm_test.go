@@ -1,0 +1,203 @@
+package llm
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/hence-dev/hence/gate"
+)
+
+func words() *vocabulary {
+	return newVocabulary([]gate.Term{
+		{Scope: "orders/*", Names: []string{"order *", "Bestellung *"}},
+		{Scope: "accounts/main", Names: []string{"main account", "ÄRA"}},
+		{Scope: "accounts/main/limits"},
+	})
+}
+
+func TestVocabulary(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                     "",
+		"Order 7.":             "orders/7",
+		"order A-7, ORDER 8":   "orders/A-7 orders/8",
+		"reorder 7":            "",
+		"the main account's":   "accounts/main",
+		"main accounts":        "",
+		"accounts/main":        "accounts/main",
+		"accounts/main/limits": "accounts/main/limits",
+		"accounts/main/limit":  "accounts/main",
+		"orders/7_x orders/7":  "orders/7_x orders/7",
+		"İ order 7 and ära":    "orders/7 accounts/main",
+		"order 7 order 7":      "orders/7",
+		"order ":               "",
+		`{"id":"orders/7"}`:    "orders/7",
+		"xaccounts/main accounts/mainx bestellung 9": "orders/9",
+	} {
+		if got, _ := words().find(text, true); strings.Join(got, " ") != want {
+			t.Errorf("%q: %v, want %q", text, got, want)
+		}
+	}
+}
+
+// streams are answers as the three providers send them; each uses orders/7 and accounts/main and not orders/70.
+func streams() map[string]string {
+	return map[string]string{
+		"openai": `data: {"id":"orders/70","choices":[{"index":0,"delta":{"role":"assistant","content":"The or"}}]}
+
+data: {"choices":[{"index":0,"delta":{"content":"der 7"}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"pay","arguments":"{\"from\":\"\\nacco"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"unts/main\"}"}}]},"finish_reason":"tool_calls"}]}
+
+data: [DONE]
+
+`,
+		"responses": `event: response.output_text.delta
+data: {"type":"response.output_text.delta","item_id":"m","content_index":0,"delta":"order"}
+
+event: response.output_text.delta
+data: {"type":"response.output_text.delta","item_id":"m","content_index":0,"delta":" 7, main"}
+
+event: response.output_text.delta
+data: {"type":"response.output_text.delta","item_id":"m","content_index":0,"delta":" account"}
+
+event: response.completed
+data: {"type":"response.completed","response":{"output":[]}}
+
+`,
+		"anthropic": `event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"orders/"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"7"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":\"main acc"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"ount\"}"}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+`,
+		"gemini": `data: {"candidates":[{"content":{"parts":[{"text":"or"}]}}]}
+
+data: {"candidates":[{"content":{"parts":[{"text":"der 7 "}]}}]}
+
+data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"pay","args":{"from":"accounts/main"}}}]},"finishReason":"STOP"}]}
+
+`,
+	}
+}
+
+// read takes an answer through, in bits of the given size, and returns what it uses, and how much had been released
+// when the last use was found.
+func read(t *testing.T, body string, stream bool, bits int) (got string, used []string, released int) {
+	t.Helper()
+	var in io.Reader = strings.NewReader(body)
+	if bits == 1 {
+		in = iotest.OneByteReader(in)
+	}
+	out := &strings.Builder{}
+	a := &answer{body: io.NopCloser(in), stream: stream, words: words(), pieces: map[string]*piece{}, over: func() {},
+		use: func(scopes []string) error {
+			for _, s := range scopes {
+				if !slices.Contains(used, s) {
+					used, released = append(used, s), out.Len()
+				}
+			}
+			return nil
+		}}
+	if _, err := io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{a}, make([]byte, max(bits, 1))); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(used)
+	return out.String(), used, released
+}
+
+// Whatever bits a stream comes in, it is handed on byte for byte, and what it uses is known before its last byte.
+func TestStreams(t *testing.T) {
+	for name, body := range streams() {
+		for _, bits := range []int{1, 2, 3, 7, 64, 1 << 16} {
+			got, used, released := read(t, body, true, bits)
+			if got != body {
+				t.Fatalf("%s in bits of %d was changed", name, bits)
+			}
+			if fmt.Sprint(used) != "[accounts/main orders/7]" {
+				t.Errorf("%s in bits of %d uses %v", name, bits, used)
+			}
+			if released >= len(body) {
+				t.Errorf("%s in bits of %d: its last use was found after its end", name, bits)
+			}
+		}
+	}
+}
+
+// A name may be cut at each of its bytes, also between events.
+func TestStreamsCutAnywhere(t *testing.T) {
+	const text = "so order 7 goes"
+	for cut := range len(text) {
+		body := fmt.Sprintf("data: {\"delta\":{\"content\":%q}}\n\ndata: {\"delta\":{\"content\":%q}}\n\n", text[:cut], text[cut:])
+		if _, used, _ := read(t, body, true, 1); fmt.Sprint(used) != "[orders/7]" {
+			t.Errorf("cut at %d: %v", cut, used)
+		}
+	}
+}
+
+// A whole answer is looked through before any of it is released.
+func TestWholeAnswer(t *testing.T) {
+	const body = `{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"pay",` +
+		`"arguments":"{\"to\":\"\\tmain account\"}"}}]}}]}`
+	got, used, released := read(t, body, false, 16)
+	if got != body || fmt.Sprint(used) != "[accounts/main]" || released != 0 {
+		t.Fatalf("%s %v %d", got, used, released)
+	}
+}
+
+// An answer whose use cannot be recorded does not reach the client.
+func TestUnrecordedUse(t *testing.T) {
+	a := &answer{body: io.NopCloser(strings.NewReader(`{"text":"order 7"}`)), words: words(),
+		pieces: map[string]*piece{}, over: func() {}, use: func([]string) error { return io.ErrClosedPipe }}
+	if got, err := io.ReadAll(a); len(got) > 0 || err == nil {
+		t.Fatalf("%q %v", got, err)
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, body := range streams() {
+		f.Add(body, true)
+	}
+	f.Add(`{"a":"order 7"}`, false)
+	f.Fuzz(func(t *testing.T, body string, stream bool) {
+		if got, _, _ := read(t, body, stream, 5); got != body {
+			t.Fatalf("%q became %q", body, got)
+		}
+	})
+}
+
+// BenchmarkVocabulary is the cost of a text by the number of names: it has to be the same.
+func BenchmarkVocabulary(b *testing.B) {
+	text := strings.Repeat("The customer of order 7 asks for the state of the main account. ", 64)
+	for _, n := range []int{4, 100, 10_000} {
+		terms := []gate.Term{}
+		for i := range n {
+			terms = append(terms, gate.Term{Scope: fmt.Sprintf("things/%d", i), Names: []string{fmt.Sprintf("thing no. %d", i)}})
+		}
+		v := newVocabulary(terms)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				v.find(text, true)
+			}
+		})
+	}
+}
