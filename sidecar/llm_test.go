@@ -82,8 +82,8 @@ func (d *modelDoor) commit(t *testing.T) string {
 	return must(d.client.Put(background(t), "notes/a", []byte("x"), client.WriteOptions{}))(t).Code
 }
 
-// What an answer uses is as old as its request, whatever moves meanwhile; what it does not use binds nothing, and under
-// observe nothing does.
+// What an answer uses is as old as its request, whatever moves meanwhile; what it does not use binds nothing, and
+// under observe nothing does.
 func TestModelsAnswerBinds(t *testing.T) {
 	const says = `{"choices":[{"message":{"content":"I cancel %s."},"finish_reason":"stop"}]}`
 	for _, c := range []struct {
@@ -143,7 +143,7 @@ func TestModelsAreRecordedFirst(t *testing.T) {
 	}
 	shapes := []struct{ provider, path, body string }{
 		{"openai", "/v1/chat/completions?x=1", `{"messages":[{"content":"order 7"}]}`},
-		{"anthropic", "/v1/messages", `{"system":"s","messages":[{"content":[{"type":"tool_result","content":"orders/7"}]}]}`},
+		{"anthropic", "/v1/messages", `{"messages":[{"content":[{"type":"tool_result","content":"orders/7"}]}]}`},
 		{"gemini", "/v1beta/models/g:generateContent", `{"contents":[{"parts":[{"text":"order 7"}]}]}`},
 	}
 	n := 1000
@@ -227,7 +227,7 @@ func TestModelsStream(t *testing.T) {
 	}
 }
 
-// Who has no key of an agent, and what a page sends, does not get through; a provider that is away says so in its shape.
+// Who has no key of an agent, and what a page sends, does not get through.
 func TestModelsRefuse(t *testing.T) {
 	d := openModels(t, "observe")
 	reached := false

@@ -50,9 +50,11 @@ func streams() map[string]string {
 
 data: {"choices":[{"index":0,"delta":{"content":"der 7"}}]}
 
-data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"pay","arguments":"{\"from\":\"\\nacco"}}]}}]}
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"from\":\"\\nacco"}}]}}]}
 
-data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"unts/main\"}"}}]},"finish_reason":"tool_calls"}]}
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"unts/main\"}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
 
 data: [DONE]
 
@@ -117,7 +119,8 @@ func read(t *testing.T, body string, stream bool, bits int) (got string, used []
 			}
 			return nil
 		}}
-	if _, err := io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{a}, make([]byte, max(bits, 1))); err != nil {
+	_, err := io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{a}, make([]byte, bits))
+	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(used)
@@ -146,7 +149,8 @@ func TestStreams(t *testing.T) {
 func TestStreamsCutAnywhere(t *testing.T) {
 	const text = "so order 7 goes"
 	for cut := range len(text) {
-		body := fmt.Sprintf("data: {\"delta\":{\"content\":%q}}\n\ndata: {\"delta\":{\"content\":%q}}\n\n", text[:cut], text[cut:])
+		const event = "data: {\"delta\":{\"content\":%q}}\n\n"
+		body := fmt.Sprintf(event+event, text[:cut], text[cut:])
 		if _, used, _ := read(t, body, true, 1); fmt.Sprint(used) != "[orders/7]" {
 			t.Errorf("cut at %d: %v", cut, used)
 		}
@@ -190,7 +194,8 @@ func BenchmarkVocabulary(b *testing.B) {
 	for _, n := range []int{4, 100, 10_000} {
 		terms := []gate.Term{}
 		for i := range n {
-			terms = append(terms, gate.Term{Scope: fmt.Sprintf("things/%d", i), Names: []string{fmt.Sprintf("thing no. %d", i)}})
+			name := fmt.Sprintf("thing no. %d", i)
+			terms = append(terms, gate.Term{Scope: fmt.Sprintf("things/%d", i), Names: []string{name}})
 		}
 		v := newVocabulary(terms)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
