@@ -104,8 +104,8 @@ func (a *answer) lines(bit []byte) {
 
 // ends reports whether an event says that a text is whole.
 func ends(data []byte) bool {
-	for _, word := range []string{`[DONE]`, `"finish_reason":"`, `"finish_reason": "`, "finishReason", "content_block_stop",
-		"message_stop", ".done", "response.completed"} {
+	for _, word := range []string{`[DONE]`, `"finish_reason":"`, `"finish_reason": "`, "finishReason",
+		"content_block_stop", "message_stop", ".done", "response.completed"} {
 		if bytes.Contains(data, []byte(word)) {
 			return true
 		}

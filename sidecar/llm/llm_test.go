@@ -95,7 +95,7 @@ data: {"type":"message_stop"}
 
 data: {"candidates":[{"content":{"parts":[{"text":"der 7 "}]}}]}
 
-data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"pay","args":{"from":"accounts/main"}}}]},"finishReason":"STOP"}]}
+data: {"candidates":[{"content":{"parts":[{"functionCall":{"args":{"from":"accounts/main"}}}]},"finishReason":"STOP"}]}
 
 `,
 	}
