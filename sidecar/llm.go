@@ -73,7 +73,11 @@ func (s *Sidecar) enterLLM(r *http.Request, key string) (*llm.Guest, error) {
 			leave()
 			return nil, api.Problemf(api.CodeNotReady, "the agent's journal is not open yet: ask again")
 		}
-		return &llm.Guest{Agent: m.agent, Vocabulary: vocabularyOf(m.config.Tools), Leave: leave}, nil
+		guest := &llm.Guest{Agent: m.agent, Vocabulary: vocabularyOf(m.config.Tools), Leave: leave}
+		if s.mcp != nil {
+			guest.Answered = func(session string, uses []api.ToolUse) { s.mcp.Answered(seat.Name, session, uses) }
+		}
+		return guest, nil
 	}
 	return nil, api.Problemf(api.CodeUnauthorized, "the address has no key of an agent that is served here: take "+
 		"OPENAI_BASE_URL or ANTHROPIC_BASE_URL as hence run sets it, or the address that the sidecar prints")

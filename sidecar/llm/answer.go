@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"strings"
+
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // Bounds of what is looked through.
@@ -21,6 +23,8 @@ type answer struct {
 	words  *vocabulary
 	use    func(scopes []string) error // records; an error ends the answer
 	over   func()
+	calls  calls
+	told   func([]api.ToolUse) // the calls that it asks for; nil once they were told
 
 	ready  []byte // looked through, not released yet
 	err    error  // after it
@@ -67,6 +71,7 @@ func (a *answer) fill(most int) {
 				a.event(body)
 			}
 			a.flush()
+			a.tell()
 		}
 		return
 	}
@@ -78,6 +83,17 @@ func (a *answer) fill(most int) {
 	}
 	if err != nil {
 		a.flush()
+	}
+	if err == io.EOF {
+		a.tell()
+	}
+}
+
+// tell says which calls the whole answer asks for. One that was cut off is no answer that a client acts on.
+func (a *answer) tell() {
+	if a.told != nil {
+		a.told(a.calls.uses())
+		a.told = nil
 	}
 }
 
@@ -93,6 +109,9 @@ func (a *answer) lines(bit []byte) {
 			a.event(data)
 			if ends(data) { // the client may act on the text without waiting for the stream's end
 				a.flush()
+			}
+			if finishes(data) {
+				a.tell()
 			}
 		}
 		a.line = a.line[end+1:]
@@ -113,12 +132,26 @@ func ends(data []byte) bool {
 	return false
 }
 
+// finishes reports whether an event says that the answer is whole.
+func finishes(data []byte) bool {
+	for _, word := range []string{`[DONE]`, `"finish_reason":"`, `"finish_reason": "`, `"finishReason"`, "message_stop",
+		`"response.completed"`} {
+		if bytes.Contains(data, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
 // event adds the texts of an event to what has come of them.
 func (a *answer) event(data []byte) {
 	var v any
-	if json.Unmarshal(data, &v) != nil {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // arguments of calls are compared as they were written
+	if d.Decode(&v) != nil {
 		return
 	}
+	a.calls.event(v)
 	path := place(v)
 	if m, ok := v.(map[string]any); ok { // what repeats a text whole is no further bit of it
 		if kind, _ := m["type"].(string); kind != "" {

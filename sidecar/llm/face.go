@@ -49,7 +49,9 @@ type Agent interface {
 type Guest struct {
 	Agent
 	Vocabulary *gate.Vocabulary // nil: nothing is looked for
-	Leave      func()
+	// Answered is told which calls an answer asks for, before the client has the answer's end; nil: nobody asks.
+	Answered func(session string, uses []api.ToolUse)
+	Leave    func()
 }
 
 // Config is what a Face is told.
@@ -232,8 +234,11 @@ func (p *pass) rewrite(out *http.Request) {
 // watch looks an answer through on its way back.
 func (p *pass) watch(r *http.Response) {
 	p.f.Count(p.provider, "answered")
+	if p.words == nil { // its calls are looked for all the same
+		p.words = newVocabulary(nil)
+	}
 	switch {
-	case p.words == nil, r.StatusCode/100 != 2:
+	case r.StatusCode/100 != 2:
 		return
 	case r.Header.Get("Content-Encoding") != "":
 		p.f.Count(p.provider, "unseen")
@@ -242,7 +247,14 @@ func (p *pass) watch(r *http.Response) {
 	stream := strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream")
 	ctx := context.WithoutCancel(r.Request.Context()) // what was released is recorded, also when the client goes
 	r.Body = &answer{body: r.Body, stream: stream, words: p.words, pieces: map[string]*piece{}, over: p.end,
-		use: func(scopes []string) error { return p.use(ctx, scopes) }}
+		use: func(scopes []string) error { return p.use(ctx, scopes) }, calls: calls{}, told: p.told}
+}
+
+// told says which calls the answer asks for.
+func (p *pass) told(uses []api.ToolUse) {
+	if p.guest.Answered != nil && len(uses) > 0 {
+		p.guest.Answered(p.talk.Session, uses)
+	}
 }
 
 // use makes what an answer uses reads of the conversation.

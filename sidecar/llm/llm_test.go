@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 func words() *vocabulary {
@@ -111,7 +112,7 @@ func read(t *testing.T, body string, stream bool, bits int) (got string, used []
 	}
 	out := &strings.Builder{}
 	a := &answer{body: io.NopCloser(in), stream: stream, words: words(), pieces: map[string]*piece{}, over: func() {},
-		use: func(scopes []string) error {
+		calls: calls{}, use: func(scopes []string) error {
 			for _, s := range scopes {
 				if !slices.Contains(used, s) {
 					used, released = append(used, s), out.Len()
@@ -170,9 +171,88 @@ func TestWholeAnswer(t *testing.T) {
 // An answer whose use cannot be recorded does not reach the client.
 func TestUnrecordedUse(t *testing.T) {
 	a := &answer{body: io.NopCloser(strings.NewReader(`{"text":"order 7"}`)), words: words(),
-		pieces: map[string]*piece{}, over: func() {}, use: func([]string) error { return io.ErrClosedPipe }}
+		pieces: map[string]*piece{}, calls: calls{}, over: func() {}, use: func([]string) error { return io.ErrClosedPipe }}
 	if got, err := io.ReadAll(a); len(got) > 0 || err == nil {
 		t.Fatalf("%q %v", got, err)
+	}
+}
+
+// The calls of an answer, in its order, in the four shapes, streamed and whole.
+func TestCalls(t *testing.T) {
+	const want = `pay {"a":1} note {"b":12345678901234567890}`
+	for name, c := range map[string]struct {
+		stream bool
+		body   string
+	}{
+		"openai": {false, `{"choices":[{"index":0,"message":{"tool_calls":[` +
+			`{"id":"1","function":{"name":"pay","arguments":"{\"a\":1}"}},` +
+			`{"id":"2","function":{"name":"note","arguments":"{\"b\":12345678901234567890}"}}]}},` +
+			`{"index":1,"message":{"tool_calls":[{"function":{"name":"other","arguments":"{}"}}]}}]}`},
+		"openai streamed": {true, `data: {"choices":[{"index":0,"delta":{"tool_calls":[` +
+			`{"index":0,"function":{"name":"pay","arguments":""}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":1}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"function":{"name":"note","arguments":"{\"b\":"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"function":{"arguments":"12345678901234567890}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+
+`},
+		"responses": {false, `{"output":[{"type":"message"},{"type":"function_call","name":"pay","arguments":"{\"a\":1}"},` +
+			`{"type":"function_call","name":"note","arguments":"{\"b\":12345678901234567890}"}]}`},
+		"responses streamed": {true, `data: {"type":"response.output_item.done","item":{"type":"function_call",` +
+			`"name":"pay","arguments":"{\"a\":1}"}}
+
+data: {"type":"response.output_item.done","item":{"type":"function_call","name":"note",` +
+			`"arguments":"{\"b\":12345678901234567890}"}}
+
+data: {"type":"response.completed","response":{"output":[{"type":"function_call","name":"pay","arguments":"{}"}]}}
+
+`},
+		"anthropic": {false, `{"type":"message","content":[{"type":"text","text":"x"},` +
+			`{"type":"tool_use","id":"1","name":"pay","input":{"a":1}},` +
+			`{"type":"tool_use","id":"2","name":"note","input":{"b":12345678901234567890}}]}`},
+		"anthropic streamed": {true, `data: {"type":"content_block_start","index":1,` +
+			`"content_block":{"type":"tool_use","id":"1","name":"pay","input":{}}}
+
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":1}"}}
+
+data: {"type":"content_block_start","index":2,"content_block":{"type":"tool_use","name":"note","input":{}}}
+
+data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta",` +
+			`"partial_json":"{\"b\":12345678901234567890}"}}
+
+data: {"type":"message_stop"}
+
+`},
+		"gemini": {false, `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"pay","args":{"a":1}}},` +
+			`{"functionCall":{"name":"note","args":{"b":12345678901234567890}}}]}}]}`},
+		"gemini streamed": {true, `data: {"candidates":[{"content":{"parts":[` +
+			`{"functionCall":{"name":"pay","args":{"a":1}}}]}}]}
+
+data: {"candidates":[{"content":{"parts":[` +
+			`{"functionCall":{"name":"note","args":{"b":12345678901234567890}}}]},"finishReason":"STOP"}]}
+
+`},
+	} {
+		told := 0
+		a := &answer{body: io.NopCloser(iotest.OneByteReader(strings.NewReader(c.body))), stream: c.stream,
+			words: words(), pieces: map[string]*piece{}, calls: calls{}, over: func() {}}
+		a.told = func(uses []api.ToolUse) {
+			told++
+			var got []string
+			for _, u := range uses {
+				got = append(got, u.Name+" "+string(u.Args))
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+		if _, err := io.ReadAll(a); err != nil || told != 1 {
+			t.Errorf("%s: told %d times, %v", name, told, err)
+		}
 	}
 }
 

@@ -59,6 +59,11 @@ func (f *Face) call(ctx context.Context, v *visit, r *sdk.CallToolRequest) (*sdk
 	switch {
 	case tx != "":
 		return f.within(ctx, v, tx, in)
+	}
+	if t, place := f.claim(v, in); t != nil {
+		return f.inTurn(ctx, v, t, place, in)
+	}
+	switch {
 	case class == sequencer.ClassRead:
 		return f.look(ctx, v, in)
 	}

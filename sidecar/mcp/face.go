@@ -48,6 +48,7 @@ type Agent interface {
 	Write(ctx context.Context, tx string, in *api.Write) (*api.Written, error)
 	Effect(ctx context.Context, c once.Call, tx string, in *api.Effect) (*api.Receipt, error)
 	Effects(ctx context.Context, tx string) (*api.Effects, error)
+	Plan(ctx context.Context, tx string, in *api.Plan) (*api.Planned, error)
 	Seal(ctx context.Context, tx string, in *api.Seal) (*api.Decision, error)
 	Abort(ctx context.Context, tx, reason string) (*api.Decision, error)
 	Get(ctx context.Context, c once.Call, scope string, how api.Look) (*api.Content, error)
@@ -94,6 +95,7 @@ type Config struct {
 type Face struct {
 	Config
 	pins    *pins
+	turns   turns
 	running chan struct{}
 	working sync.WaitGroup // calls whose client may have gone
 	served  http.Handler
@@ -101,7 +103,8 @@ type Face struct {
 
 // New makes the face of a sidecar.
 func New(c Config) *Face {
-	f := &Face{Config: c, pins: newPins(), running: make(chan struct{}, max(1, c.Calls))}
+	f := &Face{Config: c, pins: newPins(), turns: turns{open: map[[2]string]*turn{}},
+		running: make(chan struct{}, max(1, c.Calls))}
 	version := c.Version
 	if version == "" {
 		version = "dev"
