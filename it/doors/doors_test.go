@@ -30,8 +30,8 @@ const (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// clients are the installed clients and servers.
-type clients struct{ node, newer, older string } // folder of the npm packages, and two Pythons
+// clients are the installed clients and servers: the folder of the npm packages, and three Pythons.
+type clients struct{ node, newer, older, models string }
 
 // install puts them into the user's cache, where they stay for as long as the pins do.
 func install(t *testing.T) clients {
@@ -80,7 +80,7 @@ func install(t *testing.T) clients {
 		})
 		return filepath.Join(dir, "bin", "python")
 	}
-	return clients{node, python("newer"), python("older")}
+	return clients{node, python("newer"), python("older"), python("models")}
 }
 
 // copied puts files of the suite into a folder.

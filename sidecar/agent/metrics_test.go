@@ -69,7 +69,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	processors := prometheus.NewRegistry()
 	log := must(streams.Dial(t.Context(), streams.Config{Brokers: []string{"127.0.0.1:1"}, Metrics: processors}))(t)
 	defer log.Close()
-	few := strings.Fields("class route code state way result topic partition processor reason kind certain")
+	few := strings.Fields("class route code state way provider result topic partition processor reason kind certain")
 	for section, served := range map[string]map[string]string{
 		"Sidecar": described(r.counted.Registry), "Processors": described(processors),
 	} {

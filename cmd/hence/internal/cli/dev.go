@@ -176,7 +176,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen,
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, OperatorToken: c.OperatorToken, Order: c.order(),
 		Approvers: c.people, Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
-		Limits: sidecar.Limits{PlanWait: c.PlanWait},
+		Limits: sidecar.Limits{PlanWait: c.PlanWait}, Models: models,
 		Tracer: telemetry.Tracer("hence/sidecar"),
 	})), log)
 	if err != nil {
