@@ -115,8 +115,8 @@ func provider(t *testing.T, meanwhile func()) (url string, requests func() int) 
 	return server.URL, func() int { mu.Lock(); defer mu.Unlock(); return n }
 }
 
-// The SDKs of three providers get through Hence what they get without it, whole and streamed, and each answer that uses
-// a shard that has moved since its request refuses the commit that follows from it.
+// The SDKs of three providers get through Hence what they get without it, whole and streamed, and each answer that
+// uses a shard that has moved since its request refuses the commit that follows from it.
 func TestModelSDKs(t *testing.T) {
 	c := install(t)
 	job := func(openai, anthropic, gemini string) string {
@@ -125,8 +125,8 @@ func TestModelSDKs(t *testing.T) {
 	at, _ := provider(t, func() {})
 	bare := string(run(t, "", c.models, "clients/models.py", job(at+"/v1", at, at)))
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
-	text := "version: 1\nserver: shop\nvocabulary:\n  mode: enforce\n  terms:\n    - {shard: orders/*, names: [\"order *\"]}\n" +
-		"tools: []\n"
+	text := "version: 1\nserver: shop\nvocabulary:\n  mode: enforce\n  terms:\n" +
+		"    - {shard: orders/*, names: [\"order *\"]}\ntools: []\n"
 	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
