@@ -227,6 +227,29 @@ func TestModelsStream(t *testing.T) {
 	}
 }
 
+// A stop lets an answer that is under way come to its end.
+func TestModelsStop(t *testing.T) {
+	d := openModels(t, "observe")
+	arrived, stopped := make(chan struct{}), make(chan error, 1)
+	waits := false
+	d.stub = func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-d.drain.Done() // the stop has begun
+		waits = d.busy()
+		_, _ = io.WriteString(w, `{"whole":true}`)
+	}
+	go func() {
+		<-arrived
+		stopped <- d.stop()
+	}()
+	if status, body := d.ask(t, "openai", "/v1/chat/completions", `{}`); status != 200 || body != `{"whole":true}` {
+		t.Errorf("%d %s", status, body)
+	}
+	if err := <-stopped; err != nil || !waits {
+		t.Errorf("the stop waits for the answer: %t (%v)", waits, err)
+	}
+}
+
 // Who has no key of an agent, and what a page sends, does not get through.
 func TestModelsRefuse(t *testing.T) {
 	d := openModels(t, "observe")

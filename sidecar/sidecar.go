@@ -266,7 +266,9 @@ const (
 	stopGrace = 100 * time.Millisecond
 )
 
-func (s *Sidecar) busy() bool { return s.face.Busy() || s.mcp != nil && s.mcp.Busy() }
+func (s *Sidecar) busy() bool {
+	return s.face.Busy() || s.mcp != nil && s.mcp.Busy() || s.llm != nil && s.llm.Busy()
+}
 
 // shutdown takes no new request, lets running ones finish for a while, then ends them and the work behind them.
 func (s *Sidecar) shutdown() error {

@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -80,6 +81,7 @@ func Key(token string) string {
 type Face struct {
 	Config
 	proxy *httputil.ReverseProxy
+	under atomic.Int64 // requests under way
 	mu    sync.Mutex
 	words map[*gate.Vocabulary]*vocabulary
 }
@@ -121,8 +123,13 @@ type pass struct {
 	ended    sync.Once
 }
 
+// Busy reports whether requests are under way.
+func (f *Face) Busy() bool { return f.under.Load() > 0 }
+
 // ServeHTTP hands a request on.
 func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.under.Add(1)
+	defer f.under.Add(-1)
 	key, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), Path+"/"), "/")
 	provider, path, _ := strings.Cut(rest, "/")
 	to, known := f.Providers[provider]
