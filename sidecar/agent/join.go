@@ -225,6 +225,7 @@ func (s *Agent) adopt(l *journal.Ledger) {
 		s.log.Info("going on with the journal of the former session", "former", uint64(l.Joined.Incarnation),
 			"transactions", len(l.Txs), "loose_reads", l.Loose.Reads(), "events", len(l.Pending))
 	}
+	s.forgetMentions(l.Loose)
 	for talk, reads := range l.Loose {
 		s.loose.Give(talk, reads)
 	}

@@ -3,12 +3,17 @@ package agent
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/once"
 )
+
+// mentionTalk begins the names of the conversations of requests to models. No header can have such a character, so no
+// agent's conversation has such a name.
+const mentionTalk = "\x01mention/"
 
 // Mention records, before a request leaves for a model, which shards it names: as reads of the view of now, in a
 // conversation of the request's own. They bind nothing until the answer is seen to use them. What the conversation has
@@ -26,7 +31,7 @@ func (s *Agent) Mention(ctx context.Context, c once.Call, scopes []string) (*api
 				len(s.loose)+len(s.asked))
 		}
 		s.mentions++
-		out := &api.Mention{ID: fmt.Sprintf("mention/%d-%d", s.incarnation, s.mentions)}
+		out := &api.Mention{ID: fmt.Sprintf("%s%d-%d", mentionTalk, s.incarnation, s.mentions)}
 		at := s.view.At()
 		for _, text := range scopes {
 			name, err := s.shardNamed(ctx, text)
@@ -128,6 +133,19 @@ func (s *Agent) EndMention(mention string) error {
 		return nil, s.delivery.Record(journal.RecordTalk, journal.TalkRecord{Session: mention})
 	})
 	return err
+}
+
+// forgetMentions lets the mentions of requests go whose process has ended: they would hold the watermark for ever.
+func (s *Agent) forgetMentions(loose journal.Talks) {
+	for talk := range loose {
+		if !strings.HasPrefix(talk, mentionTalk) {
+			continue
+		}
+		delete(loose, talk)
+		if err := s.delivery.Record(journal.RecordTalk, journal.TalkRecord{Session: talk}); err != nil {
+			s.log.Warn("the next start reads the mentions of a request again", "cause", err)
+		}
+	}
 }
 
 // hasRead reports whether a conversation has read a shard that its next seal will carry.

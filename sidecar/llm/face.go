@@ -18,6 +18,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -32,6 +33,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/once"
 )
+
+const maxSession = 64 // bytes of a conversation's name, as on the other faces
 
 // Path is where the face is served: /llm/KEY/PROVIDER.
 const Path = "/llm"
@@ -139,6 +142,10 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case !known:
 		refuse(w, provider, http.StatusNotFound, "no provider of this name is served: start the sidecar with --llm NAME")
+		return
+	}
+	if len(r.Header.Get("Hence-Session")) > maxSession {
+		refuse(w, provider, http.StatusBadRequest, fmt.Sprintf("Hence-Session has more than %d characters", maxSession))
 		return
 	}
 	guest, err := f.Enter(r, key)
