@@ -58,6 +58,11 @@ func TestMentions(t *testing.T) {
 	rely("only", only, api.Relied{})
 	rely("later", later, api.Relied{Mentioned: 1, Missing: 1}, "shard:/x", "shard:/none")
 	rely("answer", answer, api.Relied{Answered: 1}, "shard:/x")
+	a.session.loop.Run(func() { // as the shard was when the request left: an audit compares the two
+		if r := a.session.loose["later"][0]; uint64(r.View) != later.View || r.Version == 0 || r.Version > r.View {
+			t.Errorf("the read of the answer is %+v, and its request left at view %d", r, later.View)
+		}
+	})
 	put("own", "stale_read")
 	put("only", "")
 	put("later", "stale_read")
@@ -84,11 +89,20 @@ func TestMentionHoldsWatermark(t *testing.T) {
 		a.session.loop.Run(func() { at = a.session.oldest(a.view.At()) })
 		return at
 	}
-	m := must(a.session.Mention(ctx, once.Call{}, nil))(t)
-	must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
-	if err := a.view.Reach(ctx, log.Seq()); err != nil {
+	move := func() {
+		t.Helper()
+		must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+		if err := a.view.Reach(ctx, log.Seq()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move()
+	m := must(a.session.Mention(ctx, once.Call{}, []string{"shard:/x"}))(t)
+	none := must(a.session.Mention(ctx, once.Call{}, nil))(t)
+	if err := a.session.EndMention(none.ID); err != nil {
 		t.Fatal(err)
 	}
+	move()
 	if got := oldest(); uint64(got) != m.View {
 		t.Fatalf("the watermark may pass to %d while a request of view %d is under way", got, m.View)
 	}
