@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,9 +30,10 @@ type largeLab struct {
 	dir    string
 	agents int // processes with a journal of their own
 	reader *client.Client
-	was    []byte // what was read last; nil: nothing
-	kept   int    // writes of killed processes that were sealed
-	landed int    // kills
+	was    []byte   // what was read last; nil: nothing
+	maybe  [][]byte // writes of killed processes since: they may be sealed, and be decided late
+	kept   int      // writes of killed processes that were sealed
+	landed int      // kills
 }
 
 // largeKills are where the process dies in the upload of some parts: at each of them, and around the seal, which is
@@ -118,9 +120,14 @@ func (l *largeLab) upload(i int, content []byte, at crashAt) {
 	l.look(i, content, err == nil)
 }
 
-// look reads the shard: it has what it had, or, where that may have been sealed, what was written last.
+// look reads the shard: it has what it had, or what may have been sealed since.
 func (l *largeLab) look(i int, content []byte, done bool) {
 	l.tb.Helper()
+	if done {
+		l.maybe = nil // what came before it in the log cannot come after it in the view
+	} else {
+		defer func() { l.maybe = append(l.maybe, content) }()
+	}
 	harness.Eventually(l.tb, crashBound, func() error {
 		got, err := l.reader.Look(l.tb.Context(), largeShard)
 		switch {
@@ -133,6 +140,8 @@ func (l *largeLab) look(i int, content []byte, done bool) {
 			l.was = content
 		case done: // the reader's view is on its way
 			return fmt.Errorf("upload %d is not there: %d bytes", i, len(got.Content))
+		case got.Exists && slices.ContainsFunc(l.maybe, func(one []byte) bool { return bytes.Equal(got.Content, one) }):
+			l.was = got.Content // sealed before its sidecar died, and decided after the look that followed
 		case got.Exists != (l.was != nil) || !bytes.Equal(got.Content, l.was):
 			l.tb.Fatalf("upload %d: %d bytes that nobody has written", i, len(got.Content))
 		}
