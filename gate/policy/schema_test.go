@@ -86,7 +86,7 @@ func TestSchemaAgrees(t *testing.T) {
 		"out-of-range", "server-name",
 		"secrets-inline", "types", "unknown-key", "unknown-key-top", "unknown-keys-nested", "version", "wrong-types",
 		"mail",
-		"mail-server", "empty", "exec-shell", "shard",
+		"mail-server", "empty", "exec-shell", "shard", "vocabulary",
 	} {
 		data, err := os.ReadFile("testdata/refused/" + name + ".yaml")
 		if err != nil {

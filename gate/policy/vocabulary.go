@@ -38,7 +38,13 @@ func (r *reader) term(n *node) gate.Term {
 	t := gate.Term{}
 	r.fields(n, "a term",
 		field{"shard", func(n *node) { t.Scope = strings.TrimPrefix(r.text(n, "shard"), "/") }},
-		field{"names", func(n *node) { t.Names = r.texts(n, "names", maxTermNames) }})
+		field{"names", func(n *node) {
+			for _, item := range r.items(n, "names", maxTermNames) {
+				if name := r.text(item, "a name"); name != "" { // else it is refused already
+					t.Names = append(t.Names, name)
+				}
+			}
+		}})
 	if t.Scope == "" {
 		r.refuse(n.Place, "missing-key", "the term names no shard", "write \"shard: orders/1\", or \"shard: orders/*\"")
 		return t
