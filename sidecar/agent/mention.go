@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -26,41 +27,55 @@ func (s *Agent) Mention(ctx context.Context, c once.Call, scopes []string) (*api
 		if _, err := s.current(); err != nil {
 			return nil, err
 		}
-		if len(s.loose)+len(s.asked) >= s.limits.Conversations {
-			return nil, api.Problemf(api.CodeLimit, "%d conversations and requests to models are under way: try again later",
-				len(s.loose)+len(s.asked))
+		if len(s.asked) >= s.limits.Conversations {
+			return nil, api.Problemf(api.CodeLimit, "%d requests to models are under way: try again later", len(s.asked))
 		}
 		s.mentions++
-		out := &api.Mention{ID: fmt.Sprintf("%s%d-%d", mentionTalk, s.incarnation, s.mentions)}
-		at := s.view.At()
-		for _, text := range scopes {
-			name, err := s.shardNamed(ctx, text)
-			switch {
-			case err != nil && api.AsProblem(err).Code == api.CodeBadRequest: // a word that makes no name of a shard
-				out.Missing++
-				continue
-			case err != nil:
-				return nil, err
-			}
-			rev, view := s.view.Read(name)
-			switch {
-			case rev.Version == 0:
-				out.Missing++
-			case s.hasRead(c.Session, name):
-				out.Known++
-			default:
-				entry, err := s.deliver(ctx, "", &reading{scope: name, rev: rev, view: min(at, view), talk: out.ID})
-				if err != nil {
-					return nil, err
-				}
-				s.loose.Add(out.ID, entry)
-				out.Fresh++
-			}
+		id, at := fmt.Sprintf("%s%d-%d", mentionTalk, s.incarnation, s.mentions), s.view.At()
+		s.asked[id] = at // from here on the watermark waits for it
+		out, err := s.mention(ctx, c.Session, id, at, scopes)
+		if err != nil {
+			return nil, errors.Join(err, s.endMention(id))
 		}
-		out.View = uint64(at)
-		s.asked[out.ID] = at
 		return out, nil
 	})
+}
+
+// mention delivers what a request names, as of its view.
+func (s *Agent) mention(ctx context.Context, talk, id string, at sequencer.Seq, scopes []string,
+) (*api.Mention, error) {
+	out := &api.Mention{ID: id, View: uint64(at)}
+	for _, text := range scopes {
+		name, is, err := s.shardMeant(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		rev, view := s.view.Read(name)
+		switch {
+		case !is || rev.Version == 0:
+			out.Missing++
+		case s.hasRead(talk, name):
+			out.Known++
+		default:
+			entry, err := s.deliver(ctx, "", &reading{scope: name, rev: rev, view: min(at, view), talk: id})
+			if err != nil {
+				return nil, err
+			}
+			s.loose.Add(id, entry)
+			out.Fresh++
+		}
+	}
+	return out, nil
+}
+
+// shardMeant is the shard that a word of a text means. Not every word that looks like a name of the vocabulary makes
+// one.
+func (s *Agent) shardMeant(ctx context.Context, text string) (name sequencer.Scope, is bool, err error) {
+	name, err = s.shardNamed(ctx, text)
+	if err != nil && api.AsProblem(err).Code == api.CodeBadRequest {
+		return "", false, nil
+	}
+	return name, err == nil, err
 }
 
 // Rely makes what a model's answer uses reads of the conversation, as old as the request was: the model saw nothing
@@ -73,12 +88,8 @@ func (s *Agent) Rely(ctx context.Context, c once.Call, mention string, scopes []
 		}
 		out := &api.Relied{}
 		for _, text := range scopes {
-			name, err := s.shardNamed(ctx, text)
-			switch {
-			case err != nil && api.AsProblem(err).Code == api.CodeBadRequest: // a word that makes no name of a shard
-				out.Missing++
-				continue
-			case err != nil:
+			name, is, err := s.shardMeant(ctx, text)
+			if err != nil {
 				return nil, err
 			}
 			now, _ := s.view.Read(name)
@@ -97,7 +108,7 @@ func (s *Agent) Rely(ctx context.Context, c once.Call, mention string, scopes []
 					}
 				}
 			}
-			if now.Version == 0 && got.rev.Version == 0 { // a word that names nothing
+			if !is || now.Version == 0 && got.rev.Version == 0 { // a word that names nothing
 				out.Missing++
 				continue
 			}
@@ -118,16 +129,17 @@ func (s *Agent) Rely(ctx context.Context, c once.Call, mention string, scopes []
 
 // EndMention lets a request's mentions go: its answer has been released, or there is none.
 func (s *Agent) EndMention(mention string) error {
-	_, err := flow(s, func() (any, error) {
-		delete(s.asked, mention)
-		if len(s.loose[mention]) == 0 {
-			return nil, nil
-		}
-		delete(s.moved, mention)
-		s.loose.Take(mention)
-		return nil, s.delivery.Record(journal.RecordTalk, journal.TalkRecord{Session: mention})
-	})
+	_, err := flow(s, func() (any, error) { return nil, s.endMention(mention) })
 	return err
+}
+
+func (s *Agent) endMention(mention string) error {
+	delete(s.asked, mention)
+	delete(s.moved, mention)
+	if len(s.loose.Take(mention)) == 0 {
+		return nil
+	}
+	return s.delivery.Record(journal.RecordTalk, journal.TalkRecord{Session: mention})
 }
 
 // forgetMentions lets the mentions of requests go whose process has ended: they would hold the watermark for ever.

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/once"
 )
 
@@ -118,4 +120,34 @@ func TestMentionHoldsWatermark(t *testing.T) {
 	if got := oldest(); got != a.view.At() {
 		t.Fatalf("the watermark stays at %d for a request whose process has ended", got)
 	}
+}
+
+// A mention that cannot be recorded leaves nothing behind that holds the watermark.
+func TestMentionUnrecorded(t *testing.T) {
+	log := newLog()
+	var count atomic.Int64
+	a := start(t, "a", log.Door(), func(c *setup) {
+		c.Machine.Open = func(path string) (journal.Disk, error) {
+			file, err := journal.OpenOS(path)
+			return &failsAt{Disk: file, count: &count, from: 10_001, to: 10_002}, err
+		}
+	})
+	b := start(t, "b", log.Door())
+	ctx := background(t)
+	for _, scope := range []string{"shard:/x", "shard:/z"} {
+		must(b.client.Put(ctx, scope, []byte("1"), client.WriteOptions{}))(t)
+	}
+	if err := a.view.Reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	a.session.loop.Run(func() { count.Store(9_999) }) // the second of the next two writes fails
+	if _, err = a.session.Mention(ctx, once.Call{}, []string{"shard:/x", "shard:/z"}); err == nil {
+		t.Fatal("a mention that was not written down is taken for recorded")
+	}
+	a.session.loop.Run(func() {
+		if len(a.session.asked)+len(a.session.loose) > 0 {
+			t.Errorf("%v and %v are left", a.session.asked, a.session.loose)
+		}
+	})
 }
