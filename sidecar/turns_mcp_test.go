@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,23 +80,15 @@ func (d *turnDoor) drop(ctx context.Context, s *sdk.ClientSession, at string) (s
 // made are the calls of s__drop that the server has had, in order, once there are n.
 func (d *turnDoor) made(t *testing.T, n int) []string {
 	t.Helper()
-	for {
-		data, _ := os.ReadFile(d.log)
-		var out []string
-		for _, line := range strings.Split(string(data), "\n") {
-			if strings.HasPrefix(line, "drop") {
-				out = append(out, line)
-			}
+	var out []string
+	eventually(t, func() error {
+		out = slices.DeleteFunc(mcptest.Made(d.log), func(call string) bool { return !strings.HasPrefix(call, "drop") })
+		if len(out) < n {
+			return fmt.Errorf("the server had %d calls of %d: %q", len(out), n, out)
 		}
-		if len(out) >= n {
-			return out
-		}
-		select {
-		case <-background(t).Done():
-			t.Fatalf("the server had %d calls of %d: %q", len(out), n, data)
-		default:
-		}
-	}
+		return nil
+	})
+	return out
 }
 
 // The calls of one answer have one transaction and take effect in the answer's order, in whichever they come. Equal

@@ -56,15 +56,13 @@ func (f *Face) call(ctx context.Context, v *visit, r *sdk.CallToolRequest) (*sdk
 	if len(in.args) == 0 || string(in.args) == "null" { // as some clients write that there are none
 		in.args = json.RawMessage("{}")
 	}
-	switch {
-	case tx != "":
+	if tx != "" {
 		return f.within(ctx, v, tx, in)
 	}
 	if t, place := f.claim(v, in); t != nil {
 		return f.inTurn(ctx, v, t, place, in)
 	}
-	switch {
-	case class == sequencer.ClassRead:
+	if class == sequencer.ClassRead {
 		return f.look(ctx, v, in)
 	}
 	return f.alone(ctx, v, in)

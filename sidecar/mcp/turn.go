@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,12 +32,17 @@ const (
 // Its transaction begins with the first call that comes and is sealed once all have come, once none has come for
 // turnIdle, or when the next answer of the conversation asks for calls.
 type turn struct {
-	f       *Face
-	talk    once.Call
-	calls   []planned
-	begin   sync.Once
-	tx      string
-	failed  error // why there is no transaction
+	f     *Face
+	asked time.Time
+	calls []planned
+
+	begin  sync.Once // by the first call; what follows is set there
+	agent  Agent
+	talk   once.Call
+	tx     string
+	failed error // why there is no transaction
+
+	seal    sync.Once
 	decided chan struct{}
 	d       *api.Decision // Invariant: set before decided is closed, as err
 	err     error
@@ -45,8 +51,7 @@ type turn struct {
 	missing int // calls that have not come
 	running int // calls that have come and are being made
 	pins    []api.Pin
-	seal    func([]api.Pin) (*api.Decision, error) // nil: it has no transaction yet
-	over    bool                                   // it is being sealed, or was: no call joins it
+	over    bool // no call joins it; it is sealed once none is being made
 	idle    *time.Timer
 }
 
@@ -65,31 +70,66 @@ type turns struct {
 // Answered says which calls a model's answer asks for. Calls of other tools than those served here count for nothing;
 // one call alone needs no turn.
 func (f *Face) Answered(agent, session string, uses []api.ToolUse) {
-	shown, _ := f.catalogue("")
-	t := &turn{f: f, decided: make(chan struct{})}
+	t := &turn{f: f, decided: make(chan struct{}), asked: time.Now()}
 	for _, u := range uses {
-		for public, tool := range shown {
-			// Clients put a prefix of their own before a name, and know the tools of one server by their own names.
-			if u.Name == public || u.Name == tool.Name || strings.HasSuffix(u.Name, "__"+public) {
-				t.calls = append(t.calls, planned{tool: public, args: canonical(u.Args)})
-				break
-			}
+		if tool, found := f.named(u.Name); found {
+			t.calls = append(t.calls, planned{tool: tool, args: canonical(u.Args)})
 		}
 	}
 	if t.missing = len(t.calls); t.missing < 2 || t.missing > maxTurn {
 		t = nil
 	}
-	key := [2]string{agent, session}
-	f.turns.mu.Lock()
-	before := f.turns.open[key]
-	delete(f.turns.open, key)
-	if t != nil && len(f.turns.open) < maxTurns {
-		f.turns.open[key] = t
+	for _, over := range f.turns.put([2]string{agent, session}, t) {
+		over.end()
 	}
-	f.turns.mu.Unlock()
-	if before != nil {
-		before.end()
+}
+
+// named is the public name of the tool that a model calls by a name. Clients put a prefix of their own before a public
+// name, and know the tools of one server by their own names, which may be two servers' and are then nobody's.
+func (f *Face) named(name string) (public string, found bool) {
+	shown, _ := f.catalogue("")
+	if _, exact := shown[name]; exact {
+		return name, true
 	}
+	own := []string{}
+	for p, tool := range shown {
+		if strings.HasSuffix(name, "__"+p) && len(p) > len(public) {
+			public = p
+		}
+		if tool.Name == name {
+			own = append(own, p)
+		}
+	}
+	if public == "" && len(own) == 1 {
+		public = own[0]
+	}
+	return public, public != ""
+}
+
+// put makes a turn that of a conversation, nil: it has none. What it returns is over: the turn before, and the oldest
+// one where there are too many, as of conversations that never went on.
+func (ts *turns) put(key [2]string, t *turn) (over []*turn) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if before := ts.open[key]; before != nil {
+		over = append(over, before)
+		delete(ts.open, key)
+	}
+	if t == nil {
+		return over
+	}
+	if len(ts.open) >= maxTurns {
+		oldest := key
+		for k, one := range ts.open {
+			if oldest == key || one.asked.Before(ts.open[oldest].asked) {
+				oldest = k
+			}
+		}
+		over = append(over, ts.open[oldest])
+		delete(ts.open, oldest)
+	}
+	ts.open[key] = t
+	return over
 }
 
 // canonical is one text for equal arguments: neither the order of keys nor white space tells two calls apart.
@@ -142,10 +182,11 @@ func (f *Face) inTurn(ctx context.Context, v *visit, t *turn, place int, in made
 		e.Call = callOf(place)
 	}
 	receipt, err := v.guest.Effect(ctx, t.talk, t.tx, e)
-	t.came(pinOf(v, in))
 	if err != nil {
+		t.came(nil)
 		return f.failed(in, t.tx, err), nil
 	}
+	t.came(pinOf(v, in))
 	if !in.class.Gated() {
 		return f.receipt(in, receipt)
 	}
@@ -193,15 +234,7 @@ func (t *turn) open(v *visit) {
 		t.failed = err
 		return
 	}
-	t.mu.Lock()
-	t.tx = d.Tx
-	t.mu.Unlock()
-	agent := v.guest.Agent
-	t.seal = func(pins []api.Pin) (*api.Decision, error) {
-		ctx, stop := context.WithTimeout(context.Background(), t.f.Decided)
-		defer stop()
-		return agent.Seal(ctx, t.tx, &api.Seal{Pins: pins})
-	}
+	t.agent, t.tx = v.guest.Agent, d.Tx
 }
 
 // came says that a call has been made, or refused; the last one ends the turn.
@@ -209,38 +242,42 @@ func (t *turn) came(pins []api.Pin) {
 	t.mu.Lock()
 	t.pins = append(t.pins, pins...)
 	t.running--
-	last := t.missing == 0 && t.running == 0
-	if !last && t.running == 0 {
+	t.over = t.over || t.missing == 0 && t.running == 0
+	over := t.over && t.running == 0
+	if !over && t.running == 0 {
 		t.idle = time.AfterFunc(turnIdle, t.end)
 	}
 	t.mu.Unlock()
-	if last {
-		t.end()
+	if over {
+		t.close()
 	}
 }
 
-// end seals what has come of the turn. A call that is still being made keeps it open: it ends it then.
+// end says that no further call joins the turn. One that is being made ends it.
 func (t *turn) end() {
 	t.mu.Lock()
-	if t.over || t.running > 0 {
-		t.missing = 0 // what has not come does not join any more
-		t.mu.Unlock()
-		return
-	}
 	t.over = true
-	seal, pins := t.seal, t.pins
+	running := t.running
 	t.mu.Unlock()
-	t.f.turns.mu.Lock()
-	for key, one := range t.f.turns.open {
-		if one == t {
-			delete(t.f.turns.open, key)
+	if running == 0 {
+		t.close()
+	}
+}
+
+// close seals what has come of the turn.
+func (t *turn) close() {
+	t.seal.Do(func() {
+		t.f.turns.mu.Lock()
+		maps.DeleteFunc(t.f.turns.open, func(_ [2]string, one *turn) bool { return one == t })
+		t.f.turns.mu.Unlock()
+		if t.tx == "" { // nothing has come
+			return
 		}
-	}
-	t.f.turns.mu.Unlock()
-	if seal != nil { // else nothing has come
 		t.f.working.Go(func() {
-			t.d, t.err = seal(pins)
-			close(t.decided)
+			defer close(t.decided)
+			ctx, stop := context.WithTimeout(context.Background(), t.f.Decided)
+			defer stop()
+			t.d, t.err = t.agent.Seal(ctx, t.tx, &api.Seal{Pins: t.pins})
 		})
-	}
+	})
 }
