@@ -17,7 +17,8 @@ func (s *Sidecar) openLLM() {
 	if len(s.config.Models) == 0 {
 		return
 	}
-	s.llm = llm.New(llm.Config{Providers: s.config.Models, Enter: s.enterLLM, Count: s.metrics.Model, Log: s.log})
+	s.llm = llm.New(llm.Config{Providers: s.config.Models, Enter: s.enterLLM, Count: s.metrics.Model,
+		Calls: s.config.Limits.Requests, Log: s.log})
 }
 
 // ModelURL is the base of a provider's API for clients of the one agent; empty: it is not served.
@@ -53,9 +54,12 @@ func (s *Sidecar) enterLLM(r *http.Request, key string) (*llm.Guest, error) {
 		if s.drain.Err() != nil {
 			return nil, api.ErrStopped
 		}
-		seat, _, leave, err := s.seats.Enter(face.Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Acts: true})
+		seat, role, leave, err := s.seats.Enter(face.Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Acts: true})
 		if leave == nil {
 			leave = func() {}
+		}
+		if err == nil && role == face.RoleNone { // it has left meanwhile
+			err = api.Problemf(api.CodeNotReady, "the agent is leaving")
 		}
 		if err != nil {
 			leave()

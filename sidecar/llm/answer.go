@@ -159,7 +159,7 @@ func (a *answer) event(data []byte) {
 		}
 	}
 	texts(v, path, func(path, text string) {
-		if strings.Contains(path, ".args.") || strings.Contains(path, ".json") { // whole in one event
+		if strings.Contains(path, ".args") || strings.Contains(path, ".json") { // whole in one event
 			a.found(a.find(text))
 			return
 		}
@@ -188,7 +188,7 @@ func (a *answer) flush() {
 		a.found(a.find(p.text[p.from:]))
 		var v any
 		if t := strings.TrimSpace(p.text); strings.HasPrefix(t, "{") && json.Unmarshal([]byte(t), &v) == nil {
-			texts(v, "", func(_, text string) { a.found(a.find(text)) }) // arguments that came bit by bit
+			argumentTexts(v, "", func(_, text string) { a.found(a.find(text)) }) // that came bit by bit
 		}
 	}
 }

@@ -45,6 +45,12 @@ func (c calls) add(at string, name, args string) {
 
 // event takes what an event of a stream, or a whole answer, says of calls, in any of the shapes.
 func (c calls) event(v any) {
+	if all, ok := v.([]any); ok { // Gemini's stream without server-sent events
+		for _, one := range all {
+			c.event(one)
+		}
+		return
+	}
 	m, _ := v.(map[string]any)
 	kind, _ := m["type"].(string)
 	switch {

@@ -28,11 +28,15 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/once"
 )
+
+// observeWait is how long a request waits for its record where it leaves without one, too.
+const observeWait = 250 * time.Millisecond
 
 const maxSession = 64 // bytes of a conversation's name, as on the other faces
 
@@ -63,6 +67,7 @@ type Config struct {
 	Providers map[string]*url.URL // by name: where their APIs are
 	Enter     func(r *http.Request, key string) (*Guest, error)
 	Count     func(provider, result string)
+	Calls     int // how many requests may be under way at once
 	Log       *slog.Logger
 }
 
@@ -131,7 +136,7 @@ func (f *Face) Busy() bool { return f.under.Load() > 0 }
 
 // ServeHTTP hands a request on.
 func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.under.Add(1)
+	n := f.under.Add(1)
 	defer f.under.Add(-1)
 	key, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), Path+"/"), "/")
 	provider, path, _ := strings.Cut(rest, "/")
@@ -142,6 +147,10 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case !known:
 		refuse(w, provider, http.StatusNotFound, "no provider of this name is served: start the sidecar with --llm NAME")
+		return
+	case n > int64(f.Calls): // each is kept whole
+		refuse(w, provider, http.StatusServiceUnavailable,
+			fmt.Sprintf("%d requests are under way: try again later", f.Calls))
 		return
 	}
 	if len(r.Header.Get("Hence-Session")) > maxSession {
@@ -214,6 +223,11 @@ func (p *pass) note(ctx context.Context, body []byte) error {
 			}
 		}
 	})
+	if !p.guest.Vocabulary.Enforce { // who only looks does not hold a request up while the log is away
+		bound, stop := context.WithTimeout(ctx, observeWait)
+		defer stop()
+		ctx = bound
+	}
 	m, err := p.guest.Mention(ctx, p.talk, scopes)
 	if err != nil {
 		return err

@@ -168,6 +168,29 @@ func TestWholeAnswer(t *testing.T) {
 	}
 }
 
+// In what a tool is called with no key hides a name, not even one that says nothing elsewhere.
+func TestArgumentsHideNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		stream bool
+		body   string
+	}{
+		"openai": {false, `{"choices":[{"message":{"tool_calls":[` +
+			`{"function":{"arguments":"{\"id\":\"orders/7\"}"}}]}}]}`},
+		"responses": {false, `{"output":[{"type":"function_call","arguments":"{\"data\":{\"id\":\"order 7\"}}"}]}`},
+		"anthropic": {false, `{"content":[{"type":"tool_use","id":"orders/8","input":{"id":"orders/7"}}]}`},
+		"gemini":    {false, `{"candidates":[{"content":{"parts":[{"functionCall":{"args":{"user":"order 7"}}}]}}]}`},
+		"streamed": {true, `data: {"type":"content_block_delta","index":1,"delta":{"partial_json":"{\"id\": \"\\nord"}}
+
+data: {"type":"content_block_delta","index":1,"delta":{"partial_json":"er 7\"}"}}
+
+`},
+	} {
+		if _, used, _ := read(t, c.body, c.stream, 9); fmt.Sprint(used) != "[orders/7]" {
+			t.Errorf("%s: %v", name, used)
+		}
+	}
+}
+
 // An answer whose use cannot be recorded does not reach the client.
 func TestUnrecordedUse(t *testing.T) {
 	a := &answer{body: io.NopCloser(strings.NewReader(`{"text":"order 7"}`)), words: words(),

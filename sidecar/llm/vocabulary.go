@@ -145,26 +145,39 @@ func silent(key string) bool {
 	return false
 }
 
-// texts calls each with every text of a JSON value. A text that is JSON itself, as arguments of calls are, is looked
+// texts calls each with every text of a message. A text that is JSON itself, as arguments of calls are, is looked
 // into: its escapes would hide names.
 func texts(v any, path string, each func(path, text string)) {
+	walk(v, path, silent, each)
+}
+
+// argumentTexts does so for what a tool is called with, or has answered: any key may have a name there.
+func argumentTexts(v any, path string, each func(path, text string)) {
+	walk(v, path, func(string) bool { return false }, each)
+}
+
+func walk(v any, path string, silent func(key string) bool, each func(path, text string)) {
 	switch v := v.(type) {
 	case string:
 		var inner any
 		t := strings.TrimSpace(v)
 		if len(t) > 1 && (t[0] == '{' || t[0] == '[') && json.Unmarshal([]byte(t), &inner) == nil {
-			texts(inner, path+".json", each)
+			argumentTexts(inner, path+".json", each)
 			return
 		}
 		each(path, v)
 	case []any:
 		for _, one := range v {
-			texts(one, path+place(one), each)
+			walk(one, path+place(one), silent, each)
 		}
 	case map[string]any:
 		for key, one := range v {
-			if !silent(key) {
-				texts(one, path+"."+key, each)
+			_, object := one.(map[string]any)
+			switch arguments := key == "input" || key == "args" || key == "response"; {
+			case arguments && object: // of Anthropic's calls and Gemini's, and Gemini's results
+				argumentTexts(one, path+".args", each)
+			case !silent(key):
+				walk(one, path+"."+key, silent, each)
 			}
 		}
 	}

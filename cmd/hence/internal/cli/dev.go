@@ -55,24 +55,23 @@ type devCmd struct {
 
 // Dev is the line of "hence dev -o json".
 type Dev struct {
-	URL       string `json:"url"`             // of the sidecar
-	Token     string `json:"token,omitempty"` // unless it is in a file
-	TokenFile string `json:"token_file,omitempty"`
-	Agent     string `json:"agent"`
-	Workspace string `json:"workspace"`
-	Console   string `json:"console"`        // of the web console; logs one browser in
-	SBus      string `json:"sbus,omitempty"` // of the interface for clients of S-Bus
-	MCP       string `json:"mcp,omitempty"`  // of the interface for MCP clients
-	// Models are the variables by which clients of models are told of them.
-	Models  []string `json:"models,omitempty"`
-	Brokers []string `json:"brokers"`
-	NATS    string   `json:"nats"`
-	Durable bool     `json:"durable"`
-	DataDir string   `json:"data_dir,omitempty"`
-	PID     int      `json:"pid"`
-	ReadyMs float64  `json:"ready_ms"`            // from the start of the command to the sidecar's readiness
-	Found   bool     `json:"found"`               // other commands find it by themselves
-	Other   int      `json:"other_pid,omitempty"` // of another one that they found before this one was started
+	URL       string   `json:"url"`             // of the sidecar
+	Token     string   `json:"token,omitempty"` // unless it is in a file
+	TokenFile string   `json:"token_file,omitempty"`
+	Agent     string   `json:"agent"`
+	Workspace string   `json:"workspace"`
+	Console   string   `json:"console"`          // of the web console; logs one browser in
+	SBus      string   `json:"sbus,omitempty"`   // of the interface for clients of S-Bus
+	MCP       string   `json:"mcp,omitempty"`    // of the interface for MCP clients
+	Models    []string `json:"models,omitempty"` // variables by which clients of models are told of them
+	Brokers   []string `json:"brokers"`
+	NATS      string   `json:"nats"`
+	Durable   bool     `json:"durable"`
+	DataDir   string   `json:"data_dir,omitempty"`
+	PID       int      `json:"pid"`
+	ReadyMs   float64  `json:"ready_ms"`            // from the start of the command to the sidecar's readiness
+	Found     bool     `json:"found"`               // other commands find it by themselves
+	Other     int      `json:"other_pid,omitempty"` // of another one that they found before this one was started
 }
 
 // Run runs everything until the context ends.
