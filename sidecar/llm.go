@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"context"
 	"crypto/subtle"
 	"net/http"
 	"net/url"
@@ -14,10 +15,10 @@ import (
 
 // openLLM opens the face between agents and their models where a provider is named.
 func (s *Sidecar) openLLM() {
-	if len(s.config.Models) == 0 {
+	if len(s.config.Models.APIs) == 0 {
 		return
 	}
-	s.llm = llm.New(llm.Config{Providers: s.config.Models, Enter: s.enterLLM, Count: s.metrics.Model,
+	s.llm = llm.New(llm.Config{Providers: s.config.Models.APIs, Enter: s.enterLLM, Figures: s.metrics, Extract: s.extractor(),
 		Calls: s.config.Limits.Requests, Log: s.log})
 }
 
@@ -32,7 +33,7 @@ func (s *Sidecar) ModelURL(provider string) string {
 // ModelURL is the base of a provider's API for the agent's clients; empty: it is not served.
 func (m *Member) ModelURL(provider string) string {
 	s := m.side
-	if s.llm == nil || m.Token() == "" || s.config.Models[provider] == nil {
+	if s.llm == nil || m.Token() == "" || s.config.Models.APIs[provider] == nil {
 		return ""
 	}
 	return s.URL() + llm.Path + "/" + llm.Key(m.Token()) + "/" + provider
@@ -77,14 +78,29 @@ func (s *Sidecar) enterLLM(r *http.Request, key string) (*llm.Guest, error) {
 			leave()
 			return nil, api.Problemf(api.CodeNotReady, "the agent's journal is not open yet: ask again")
 		}
-		guest := &llm.Guest{Agent: m.agent, Vocabulary: vocabularyOf(m.config.Tools), Leave: leave}
-		if s.mcp != nil {
-			guest.Answered = func(session string, uses []api.ToolUse) { s.mcp.Answered(seat.Name, session, uses) }
-		}
+		guest := s.guestOf(m, seat.Name)
+		guest.Who, guest.Leave = api.Told{Session: r.Header.Get("Hence-Session")}, leave
 		return guest, nil
 	}
 	return nil, api.Problemf(api.CodeUnauthorized, "the address has no key of an agent that is served here: take "+
 		"OPENAI_BASE_URL or ANTHROPIC_BASE_URL as hence run sets it, or the address that the sidecar prints")
+}
+
+// guestOf is an agent as the face of models knows it.
+func (s *Sidecar) guestOf(m *Member, name string) *llm.Guest {
+	guest := &llm.Guest{Agent: m.agent, Vocabulary: vocabularyOf(m.config.Tools), Leave: func() {}}
+	if s.mcp != nil {
+		guest.Answered = func(session string, uses []api.ToolUse) { s.mcp.Answered(name, session, uses) }
+	}
+	return guest
+}
+
+// extractor asks what finds the shards that texts name; nil: there is none but the vocabulary.
+func (s *Sidecar) extractor() func(context.Context, []byte, int) ([]byte, error) {
+	if h := s.config.Models.Extractor; h.URL != "" || len(h.Command) > 0 {
+		return h.Exchange
+	}
+	return nil
 }
 
 // vocabularyOf is how an agent's policy names shards.
@@ -103,8 +119,11 @@ func unhurried(w http.ResponseWriter) {
 	_ = c.SetWriteDeadline(time.Time{})
 }
 
-// Models are providers of models by name, with the addresses of their APIs.
-type Models map[string]*url.URL
+// Models says which models' APIs are served.
+type Models struct {
+	APIs      map[string]*url.URL // addresses by the providers' names; empty: none is served
+	Extractor Hook                // finds the shards that texts name, beside the vocabulary; none by default
+}
 
 // KnownModels are the providers whose shapes are known, with the addresses of their APIs.
 func KnownModels() map[string]string { return llm.Defaults() }

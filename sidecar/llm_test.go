@@ -48,7 +48,7 @@ func openModels(t *testing.T, mode string) *modelDoor {
 	at := must(url.Parse(server.URL))(t)
 	tools := must(policy.Load(fmt.Appendf(nil, wordPolicy, mode), policy.Options{}))(t)
 	d.running = start(t, memlog.New("default").Door(), Config{Agent: "a", Tools: tools, DataDir: d.dir,
-		Models: Models{"openai": at, "anthropic": at, "gemini": at}})
+		Models: Models{APIs: map[string]*url.URL{"openai": at, "anthropic": at, "gemini": at}}})
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	return d
 }

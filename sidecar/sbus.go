@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/llm"
 	"github.com/hence-dev/hence/sidecar/sbus"
 )
 
@@ -73,10 +75,31 @@ func (s *Sidecar) openBus() error {
 		Name: m.Agent(), URL: s.BusURL(), Token: token, Admin: loopback, Merge: c.Merge, Ask: ask, MaxDelta: max(0, most),
 		WaitMost: s.config.Limits.WaitMost, Log: s.log})
 	longest := s.config.Limits.WaitMost + 30*time.Second
-	s.bus.server = &http.Server{Handler: s.bus.face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest,
+	s.bus.server = &http.Server{Handler: s.busHandler(m, loopback), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest,
 		WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, TLSConfig: s.config.TLS,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	return nil
+}
+
+// busHandler also serves models, as S-Bus's proxy does: on loopback alone, as requests to models carry no token of ours.
+func (s *Sidecar) busHandler(m *Member, loopback bool) http.Handler {
+	if s.llm == nil || !loopback {
+		return s.bus.face
+	}
+	guest := func() (*llm.Guest, error) {
+		if s.drain.Err() != nil {
+			return nil, api.ErrStopped
+		}
+		return s.guestOf(m, m.Agent()), nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1") {
+			unhurried(w)
+		}
+		if !s.llm.ServeBus(w, r, guest) {
+			s.bus.face.ServeHTTP(w, r)
+		}
+	})
 }
 
 // BusURL is the base of the routes of S-Bus; empty: they are not served.

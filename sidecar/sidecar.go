@@ -99,6 +99,7 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 	s.cut, s.cutOff = context.WithCancel(context.Background())
 	s.work, s.stopWork = context.WithCancel(context.Background())
 	err = s.seat()
+	s.openLLM()
 	if err == nil {
 		err = s.openBus()
 	}
@@ -110,7 +111,6 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 		Drain: s.drain, Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log),
 		Anomalies: followAnomalies(log)})
 	s.openMCP()
-	s.openLLM()
 	s.server = s.newServer()
 	return s, nil
 }

@@ -41,7 +41,7 @@ func openTurns(t *testing.T) *turnDoor {
 	t.Cleanup(set.Close)
 	tools := must(policy.Load([]byte(doorPolicy), policy.Options{Build: adapters.Over(set)}))(t)
 	r := start(t, memlog.New("default").Door(), Config{Agent: "a", Tools: tools, MCP: MCP{Upstreams: set},
-		Models: Models{"anthropic": must(url.Parse(stub.URL))(t)}})
+		Models: Models{APIs: map[string]*url.URL{"anthropic": must(url.Parse(stub.URL))(t)}}})
 	set.Settled(background(t))
 	d.door = &door{r, set, log}
 	return d

@@ -11,6 +11,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/coverage"
 	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/metrics"
@@ -143,8 +144,9 @@ type looseReads struct {
 	giving  map[giving]*given // to readers, until they have their answers
 	givings uint64            // counts their beginnings and ends
 
-	asked    map[string]sequencer.Seq // requests to models that are under way: the view that each left at
-	mentions uint64                   // counts them
+	asked    map[string]mentioned // requests to models that are under way
+	mentions uint64               // counts them
+	covered  *coverage.Log
 
 	resets uint64 // counts the decisions that took all shards away, as the view has shown them
 }
@@ -318,6 +320,7 @@ func (s *Agent) observeDecision(t *tx, o *sequencer.Outcome) {
 	}
 	t.outcome, t.waiting = view.Brief(o), nil
 	s.metrics.Decided(view.StateOf(o), o.Code, t.sentAt, t.ackedAt, s.clock.Now())
+	s.charge(t.begin.Session, o.Kind == sequencer.OutcomeCommitted)
 	s.tracing.decided(t, o, s.clock.Now())
 	s.close(t, phaseOver)
 	if !o.Final {
@@ -388,8 +391,8 @@ func (s *Agent) oldest(at sequencer.Seq) sequencer.Seq {
 			at = min(at, r.View)
 		}
 	}
-	for _, view := range s.asked { // an answer may make a read of that view
-		at = min(at, view)
+	for _, m := range s.asked { // an answer may make a read of that view
+		at = min(at, m.view)
 	}
 	return s.loose.Oldest(at)
 }

@@ -24,6 +24,7 @@ type reading struct {
 	page      *view.Page // patterns
 	overtaken *api.Overtaken
 	talk      string     // of a loose one: the conversation
+	told      bool       // by a model: the conversation has not read it itself
 	rest      []*reading // what was read with it, at the same view
 	shown     bool       // the agent was told before: no answer rests on it, so its record may rest until the seal
 }
@@ -258,6 +259,11 @@ func (s *Agent) deliver(ctx context.Context, id sequencer.TxID, got *reading) (s
 		AtMs: s.clock.Now().UnixMilli(), Scope: read.Scope, View: read.View, Version: read.Version, Writer: read.Writer,
 		MediaType: shown.Media, Size: shown.Size(), SHA256: shown.Sum(), Traceparent: traceOf(ctx),
 		Session: got.talk,
+	}
+	if t := s.active[id]; t != nil {
+		s.covered.Read(t.begin.Session, string(read.Scope), s.clock.Now())
+	} else if !got.told {
+		s.covered.Read(got.talk, string(read.Scope), s.clock.Now())
 	}
 	if got.shown {
 		return read, s.delivery.RestEvent(event)

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -32,7 +34,15 @@ type keyed struct {
 // that do not exist or have moved, and the shard itself. The answer is there beside an error, too.
 func (s *Agent) CommitKeyed(ctx context.Context, in *api.KeyedCommit) (done *api.KeyedDone, err error) {
 	done = &api.KeyedDone{}
-	s.loop.Run(func() { err = s.commitKeyed(ctx, in, done) })
+	s.loop.Run(func() {
+		given := s.givenAt(in.Reader)
+		if err = s.commitKeyed(ctx, in, done); err == nil && given > 0 {
+			s.metrics.ReadAge(time.Duration(s.nowMs()-given) * time.Millisecond)
+		}
+		if r, refused := errors.AsType[*api.KeyedRefusal](err); err == nil || refused && r.Why != api.KeyedFull {
+			s.chargeReader(talkOf(in.Reader), err == nil)
+		}
+	})
 	return done, err
 }
 
@@ -211,7 +221,7 @@ func (s *Agent) restOnGiven(k *keyed, d *journal.Delivered, done *api.KeyedDone)
 func (k *keyed) rest(what asked, was sequencer.Seq, writes uint64, now view.Revision, done *api.KeyedDone) error {
 	if was != now.Version {
 		if !k.in.Observe {
-			refusal := &api.KeyedRefusal{Why: api.KeyedStale, Scope: string(what.scope), Was: writes - 1}
+			refusal := &api.KeyedRefusal{Why: api.KeyedStale, Scope: string(what.scope), Was: max(1, writes) - 1}
 			if now.Writes > 0 {
 				refusal.Now = now.Writes - 1
 			}

@@ -9,8 +9,13 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/sidecar/once"
 )
+
+// mentioned is a request to a model that is under way.
+type mentioned struct {
+	view sequencer.Seq // that it left at
+	step uint64        // where the step that it ends began
+}
 
 // mentionTalk begins the names of the conversations of requests to models. No header can have such a character, so no
 // agent's conversation has such a name.
@@ -19,7 +24,7 @@ const mentionTalk = "\x01mention/"
 // Mention records, before a request leaves for a model, which shards it names: as reads of the view of now, in a
 // conversation of the request's own. They bind nothing until the answer is seen to use them. What the conversation has
 // read itself stays as it was read: it is older.
-func (s *Agent) Mention(ctx context.Context, c once.Call, scopes []string) (*api.Mention, error) {
+func (s *Agent) Mention(ctx context.Context, who api.Told, scopes []string) (*api.Mention, error) {
 	return flow(s, func() (*api.Mention, error) {
 		if err := s.await(ctx); err != nil {
 			return nil, err
@@ -32,8 +37,8 @@ func (s *Agent) Mention(ctx context.Context, c once.Call, scopes []string) (*api
 		}
 		s.mentions++
 		id, at := fmt.Sprintf("%s%d-%d", mentionTalk, s.incarnation, s.mentions), s.view.At()
-		s.asked[id] = at // from here on the watermark waits for it
-		out, err := s.mention(ctx, c.Session, id, at, scopes)
+		s.asked[id] = mentioned{at, s.covered.Ask(talkOfTold(who))} // from here on the watermark waits for it
+		out, err := s.mention(ctx, who, id, at, scopes)
 		if err != nil {
 			return nil, errors.Join(err, s.endMention(id))
 		}
@@ -42,7 +47,7 @@ func (s *Agent) Mention(ctx context.Context, c once.Call, scopes []string) (*api
 }
 
 // mention delivers what a request names, as of its view.
-func (s *Agent) mention(ctx context.Context, talk, id string, at sequencer.Seq, scopes []string,
+func (s *Agent) mention(ctx context.Context, who api.Told, id string, at sequencer.Seq, scopes []string,
 ) (*api.Mention, error) {
 	out := &api.Mention{ID: id, View: uint64(at)}
 	for _, text := range scopes {
@@ -54,10 +59,10 @@ func (s *Agent) mention(ctx context.Context, talk, id string, at sequencer.Seq, 
 		switch {
 		case !is || rev.Version == 0:
 			out.Missing++
-		case s.hasRead(talk, name):
+		case s.toldBefore(who, name):
 			out.Known++
 		default:
-			entry, err := s.deliver(ctx, "", &reading{scope: name, rev: rev, view: min(at, view), talk: id})
+			entry, err := s.deliver(ctx, "", &reading{scope: name, rev: rev, view: min(at, view), talk: id, told: true})
 			if err != nil {
 				return nil, err
 			}
@@ -78,9 +83,10 @@ func (s *Agent) shardMeant(ctx context.Context, text string) (name sequencer.Sco
 	return name, err == nil, err
 }
 
-// Rely makes what a model's answer uses reads of the conversation, as old as the request was: the model saw nothing
-// newer. A shard that only the answer names counts so, too.
-func (s *Agent) Rely(ctx context.Context, c once.Call, mention string, scopes []string) (*api.Relied, error) {
+// Rely looks at what a model's answer uses. bind makes it reads of the conversation, as old as the request was: the
+// model saw nothing newer. A shard that only the answer names counts so, too.
+func (s *Agent) Rely(ctx context.Context, who api.Told, mention string, scopes []string, bind bool,
+) (*api.Relied, error) {
 	return flow(s, func() (*api.Relied, error) {
 		asked, known := s.asked[mention]
 		if !known {
@@ -92,23 +98,16 @@ func (s *Agent) Rely(ctx context.Context, c once.Call, mention string, scopes []
 			if err != nil {
 				return nil, err
 			}
-			now, _ := s.view.Read(name)
-			if s.hasRead(c.Session, name) {
-				out.Read++
+			if s.toldBefore(who, name) {
+				if s.covered.InStep(talkOfTold(who), string(name), asked.step) {
+					out.Step++
+				} else {
+					out.Earlier++
+				}
 				continue
 			}
-			got := &reading{scope: name, rev: now, view: asked, talk: c.Session}
-			if now.At > asked { // it has moved meanwhile: what the model saw is what there was before
-				got.rev.Version, got.rev.Writer = 0, ""
-				list, _ := s.view.Revisions(name)
-				for _, rev := range list { // newest first
-					if rev.At <= asked {
-						got.rev = rev
-						break
-					}
-				}
-			}
-			if !is || now.Version == 0 && got.rev.Version == 0 { // a word that names nothing
+			got := s.asOf(name, asked.view)
+			if now, _ := s.view.Read(name); !is || now.Version == 0 && got.rev.Version == 0 { // a word that names nothing
 				out.Missing++
 				continue
 			}
@@ -117,14 +116,67 @@ func (s *Agent) Rely(ctx context.Context, c once.Call, mention string, scopes []
 			} else {
 				out.Answered++
 			}
-			entry, err := s.deliver(ctx, "", got)
-			if err != nil {
+			if !bind {
+				continue
+			}
+			if err := s.keepTold(ctx, who, got); err != nil {
 				return nil, err
 			}
-			s.loose.Add(c.Session, entry) // where it has moved already, the log refuses the seal
 		}
 		return out, nil
 	})
+}
+
+// asOf is a shard as a view had it that is not the newest any more.
+func (s *Agent) asOf(name sequencer.Scope, view sequencer.Seq) *reading {
+	now, _ := s.view.Read(name)
+	got := &reading{scope: name, rev: now, view: view}
+	if now.At > view { // it has moved meanwhile: what the model saw is what there was before
+		got.rev.Version, got.rev.Writer, got.rev.Writes = 0, "", 0
+		list, _ := s.view.Revisions(name)
+		for _, rev := range list { // newest first
+			if rev.At <= view {
+				got.rev = rev
+				break
+			}
+		}
+	}
+	return got
+}
+
+// keepTold makes a reading one of a conversation, or of a reader. Where it has moved already the log refuses the commit.
+func (s *Agent) keepTold(ctx context.Context, who api.Told, got *reading) error {
+	if who.Reader != "" {
+		return s.delivery.Add(who.Reader, s.nowMs(), deliveredNow(got.scope, got, s.clock.Now()))
+	}
+	got.talk, got.told = who.Session, true
+	entry, err := s.deliver(ctx, "", got)
+	if err == nil {
+		s.loose.Add(who.Session, entry)
+	}
+	return err
+}
+
+// Spend notes what an answer of a model has cost; the next decision of the conversation says what for.
+func (s *Agent) Spend(who api.Told, tokens uint64) {
+	s.loop.Run(func() { s.covered.Spend(talkOfTold(who), tokens) })
+}
+
+// talkOfTold is the conversation that commits of who is told belong to.
+func talkOfTold(who api.Told) string {
+	if who.Reader != "" {
+		return talkOf(who.Reader)
+	}
+	return who.Session
+}
+
+// toldBefore reports whether who is told something has read it itself: that is older, and stays.
+func (s *Agent) toldBefore(who api.Told, name sequencer.Scope) bool {
+	if who.Reader == "" {
+		return s.hasRead(who.Session, name)
+	}
+	had, known := s.delivery.Given(who.Reader, name)
+	return known && !s.spent(who.Reader, had.AtMs)
 }
 
 // EndMention lets a request's mentions go: its answer has been released, or there is none.
@@ -171,4 +223,45 @@ func (s *Agent) hasRead(talk string, name sequencer.Scope) bool {
 		}
 	}
 	return false
+}
+
+// aged measures how old the oldest read is that a seal carries. What a reader was given has a time of its own, and stays
+// given.
+func (s *Agent) aged(talk string, reads []sequencer.Read) {
+	if strings.HasPrefix(talk, readerTalk) {
+		return
+	}
+	scopes := make([]string, len(reads))
+	for i, r := range reads {
+		scopes[i] = string(r.Scope)
+	}
+	if age, known := s.covered.Seal(talk, scopes, s.clock.Now()); known {
+		s.metrics.ReadAge(age)
+	}
+}
+
+// givenAt is when a reader was given the oldest of what its commits rest on; zero: nothing.
+func (s *Agent) givenAt(reader string) (atMs int64) {
+	one, _ := s.delivery.Reader(reader)
+	for _, d := range one.Reads {
+		if atMs == 0 || d.AtMs < atMs {
+			atMs = d.AtMs
+		}
+	}
+	return atMs
+}
+
+// charge counts what models' answers have cost a conversation until a decision. A reader's commit is several of these.
+func (s *Agent) charge(talk string, committed bool) {
+	if !strings.HasPrefix(talk, readerTalk) {
+		s.chargeReader(talk, committed)
+	}
+}
+
+func (s *Agent) chargeReader(talk string, committed bool) {
+	state := api.StateAborted
+	if committed {
+		state = api.StateCommitted
+	}
+	s.metrics.Tokens(string(state), s.covered.Decide(talk))
 }

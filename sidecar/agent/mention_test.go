@@ -8,7 +8,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/sidecar/once"
 )
 
 // What a model's answer uses is a read as old as its request, also after a crash; what was only mentioned is none.
@@ -34,11 +33,11 @@ func TestMentions(t *testing.T) {
 	}
 	mention := func(session string, scopes ...string) *api.Mention {
 		t.Helper()
-		return must(a.session.Mention(ctx, once.Call{Session: session}, scopes))(t)
+		return must(a.session.Mention(ctx, api.Told{Session: session}, scopes))(t)
 	}
 	rely := func(session string, m *api.Mention, want api.Relied, scopes ...string) {
 		t.Helper()
-		if got := must(a.session.Rely(ctx, once.Call{Session: session}, m.ID, scopes))(t); *got != want {
+		if got := must(a.session.Rely(ctx, api.Told{Session: session}, m.ID, scopes, true))(t); *got != want {
 			t.Fatalf("%q relies on %+v, wanted %+v", session, *got, want)
 		}
 		if err := a.session.EndMention(m.ID); err != nil {
@@ -52,7 +51,7 @@ func TestMentions(t *testing.T) {
 	if m.Fresh != 1 || m.Known != 1 || m.Missing != 2 {
 		t.Fatalf("%+v", m)
 	}
-	rely("own", m, api.Relied{Read: 1, Mentioned: 1}, "shard:/x", "shard:/z")
+	rely("own", m, api.Relied{Step: 1, Mentioned: 1}, "shard:/x", "shard:/z")
 	only := mention("only", "shard:/x")
 	later := mention("later", "shard:/x")
 	answer := mention("answer")
@@ -72,12 +71,12 @@ func TestMentions(t *testing.T) {
 	put("later", "") // the reads of the refused one went with it
 
 	used, asked := mention("used", "shard:/z"), mention("asked", "shard:/z")
-	must(a.session.Rely(ctx, once.Call{Session: "used"}, used.ID, []string{"shard:/z"}))(t)
+	must(a.session.Rely(ctx, api.Told{Session: "used"}, used.ID, []string{"shard:/z"}, true))(t)
 	a = a.crash(t, log.Door(), nil)
 	move("shard:/z")
 	put("used", "stale_read")
 	put("asked", "")
-	if _, err := a.session.Rely(ctx, once.Call{}, asked.ID, nil); err == nil {
+	if _, err := a.session.Rely(ctx, api.Told{}, asked.ID, nil, true); err == nil {
 		t.Fatal("a request of the process before is under way")
 	}
 }
@@ -99,8 +98,8 @@ func TestMentionHoldsWatermark(t *testing.T) {
 		}
 	}
 	move()
-	m := must(a.session.Mention(ctx, once.Call{}, []string{"shard:/x"}))(t)
-	none := must(a.session.Mention(ctx, once.Call{}, nil))(t)
+	m := must(a.session.Mention(ctx, api.Told{}, []string{"shard:/x"}))(t)
+	none := must(a.session.Mention(ctx, api.Told{}, nil))(t)
 	if err := a.session.EndMention(none.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +114,7 @@ func TestMentionHoldsWatermark(t *testing.T) {
 		t.Fatalf("the watermark stays at %d once it is over", got)
 	}
 
-	must(a.session.Mention(ctx, once.Call{}, []string{"shard:/x"}))(t)
+	must(a.session.Mention(ctx, api.Told{}, []string{"shard:/x"}))(t)
 	a = a.crash(t, log.Door(), nil)
 	if got := oldest(); got != a.view.At() {
 		t.Fatalf("the watermark stays at %d for a request whose process has ended", got)
@@ -142,7 +141,7 @@ func TestMentionUnrecorded(t *testing.T) {
 	}
 	var err error
 	a.session.loop.Run(func() { count.Store(9_999) }) // the second of the next two writes fails
-	if _, err = a.session.Mention(ctx, once.Call{}, []string{"shard:/x", "shard:/z"}); err == nil {
+	if _, err = a.session.Mention(ctx, api.Told{}, []string{"shard:/x", "shard:/z"}); err == nil {
 		t.Fatal("a mention that was not written down is taken for recorded")
 	}
 	a.session.loop.Run(func() {

@@ -57,7 +57,8 @@ func kindByName(name string) string {
 	switch {
 	case strings.HasSuffix(name, "_total"):
 		return "counter"
-	case name == "hence_sidecar_seal_decision_seconds", name == "hence_sidecar_view_lag_seconds":
+	case name == "hence_sidecar_seal_decision_seconds", name == "hence_sidecar_view_lag_seconds",
+		name == "hence_sidecar_read_age_seconds":
 		return "histogram"
 	}
 	return "gauge"

@@ -15,6 +15,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/coverage"
 	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/metrics"
@@ -102,7 +103,7 @@ func New(c Config) (*Agent, error) {
 		ownTxs: ownTxs{txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{},
 			ahead: map[sequencer.TxID]*ahead{}},
 		looseReads: looseReads{loose: journal.Talks{}, moved: map[string]overtakes{}, giving: map[giving]*given{},
-			asked: map[string]sequencer.Seq{}},
+			asked: map[string]mentioned{}, covered: coverage.New(c.Limits.Conversations)},
 		settlements: settlements{debts: map[sequencer.TxID]*debt{}},
 	}
 	s.work, s.stopWork = context.WithCancelCause(context.Background())

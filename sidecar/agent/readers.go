@@ -25,6 +25,8 @@ const (
 	mostTalk     = 64      // bytes of a reader's name that names its conversation
 )
 
+const readerTalk = "reader/" // begins the names of readers' conversations
+
 // giving is one scope that is being given to one reader.
 type giving struct {
 	reader string
@@ -49,7 +51,7 @@ func talkOf(reader string) string {
 		sum := sha256.Sum256([]byte(reader))
 		reader = "sha256:" + hex.EncodeToString(sum[:16])
 	}
-	return "reader/" + reader
+	return readerTalk + reader
 }
 
 // Give reads one shard, for a reader, whose commits rest on it from then on, or, without one, only looks. answered is
@@ -183,6 +185,7 @@ func (s *Agent) recordGiven(reader string, d journal.Delivered, g *given, began 
 		return false, err
 	}
 	g.recorded++
+	s.covered.Read(talkOf(reader), string(d.Scope), s.clock.Now())
 	s.retireReaders()
 	return true, nil
 }
@@ -287,7 +290,7 @@ func (s *Agent) ReaderLogs(most int) (out []api.ReaderLog) {
 	s.delivery.EachReader(func(name string, one *journal.Reader) bool {
 		log := api.ReaderLog{Reader: name}
 		for _, d := range one.Reads {
-			version := d.Writes - 1
+			version := max(1, d.Writes) - 1 // one that a model's request was older than has none
 			if strings.Contains(string(d.Scope), "*") {
 				version = uint64(d.Version)
 			}

@@ -107,6 +107,7 @@ func (s *Agent) footprint(t *tx) *sequencer.Intent {
 	}
 	in := t.intent(sequencer.IntentSeal, s.agent)
 	in.Seal = seal
+	s.aged(t.begin.Session, seal.Reads)
 	s.askHook(t, in)
 	s.loop.Moved(&t.changed)
 	t.seal, t.phase, t.sentAt, t.ackedAt = in, phaseSealed, s.clock.Now(), time.Time{}

@@ -1,5 +1,11 @@
 package api
 
+// Told is whom a model tells something: one of an agent's conversations, or a reader.
+type Told struct {
+	Session string
+	Reader  string // empty: the conversation is told
+}
+
 // Mention is what a request to a model names, before it leaves.
 type Mention struct {
 	ID    string
@@ -12,7 +18,8 @@ type Mention struct {
 
 // Relied counts the shards that a model's answer uses by how the conversation had read them.
 type Relied struct {
-	Read      int // by itself
+	Step      int // by itself, since its request before this one
+	Earlier   int // by itself, before that
 	Mentioned int // not, but the request named it
 	Answered  int // neither: only the answer names it
 	Missing   int // it does not exist

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hence-dev/hence/sidecar/api"
@@ -24,13 +26,18 @@ type answer struct {
 	use    func(scopes []string) error // records; an error ends the answer
 	over   func()
 	calls  calls
-	told   func([]api.ToolUse) // the calls that it asks for; nil once they were told
+	told   func([]api.ToolUse)  // the calls that it asks for; nil once they were told
+	spent  func(in, out uint64) // tokens; nil once it is said
+	// extract finds the names in an answer that is whole; nil: nobody does, or it has done so.
+	extract func(said []string) ([]string, error)
 
 	ready  []byte // looked through, not released yet
 	err    error  // after it
 	line   []byte // of a stream: what has come of the line that is not whole
 	pieces map[string]*piece
 	size   int
+	args   []string // texts that came whole in one event
+	tokens usage
 }
 
 // piece is one text of an answer, which comes bit by bit.
@@ -40,6 +47,7 @@ type piece struct {
 }
 
 func (a *answer) Close() error {
+	a.spend()
 	a.over()
 	return a.body.Close()
 }
@@ -72,6 +80,7 @@ func (a *answer) fill(most int) {
 			}
 			a.flush()
 			a.tell()
+			a.spend()
 		}
 		return
 	}
@@ -86,11 +95,33 @@ func (a *answer) fill(most int) {
 	}
 	if err == io.EOF {
 		a.tell()
+		a.spend()
+	}
+}
+
+// spend says what the answer took.
+func (a *answer) spend() {
+	if a.spent != nil && a.tokens != (usage{}) {
+		a.spent(a.tokens.in, a.tokens.out)
+		a.spent = nil
 	}
 }
 
 // tell says which calls the whole answer asks for. One that was cut off is no answer that a client acts on.
 func (a *answer) tell() {
+	if extract := a.extract; extract != nil {
+		a.extract = nil
+		said := slices.Clone(a.args)
+		for _, at := range slices.Sorted(maps.Keys(a.pieces)) {
+			said = append(said, a.pieces[at].text)
+		}
+		scopes, err := extract(said)
+		if err != nil {
+			a.ready, a.err = nil, err
+			return
+		}
+		a.found(scopes)
+	}
 	if a.told != nil {
 		a.told(a.calls.uses())
 		a.told = nil
@@ -152,6 +183,7 @@ func (a *answer) event(data []byte) {
 		return
 	}
 	a.calls.event(v)
+	a.tokens.event(v)
 	path := place(v)
 	if m, ok := v.(map[string]any); ok { // what repeats a text whole is no further bit of it
 		if kind, _ := m["type"].(string); kind != "" {
@@ -161,6 +193,9 @@ func (a *answer) event(data []byte) {
 	texts(v, path, func(path, text string) {
 		if strings.Contains(path, ".args") || strings.Contains(path, ".json") { // whole in one event
 			a.found(a.find(text))
+			if a.extract != nil {
+				a.args = append(a.args, text)
+			}
 			return
 		}
 		p := a.pieces[path]

@@ -32,7 +32,6 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/sidecar/once"
 )
 
 // observeWait is how long a request waits for its record where it leaves without one, too.
@@ -48,14 +47,17 @@ const maxRequest = 64 << 20
 
 // Agent is what the face needs of an agent.
 type Agent interface {
-	Mention(ctx context.Context, c once.Call, scopes []string) (*api.Mention, error)
-	Rely(ctx context.Context, c once.Call, mention string, scopes []string) (*api.Relied, error)
+	Mention(ctx context.Context, who api.Told, scopes []string) (*api.Mention, error)
+	Rely(ctx context.Context, who api.Told, mention string, scopes []string, bind bool) (*api.Relied, error)
 	EndMention(mention string) error
+	Spend(who api.Told, tokens uint64)
 }
 
 // Guest is whose request it is.
 type Guest struct {
 	Agent
+	Who        api.Told
+	Suffix     string           // of the path of each shard that a text names
 	Vocabulary *gate.Vocabulary // nil: nothing is looked for
 	// Answered is told which calls an answer asks for, before the client has the answer's end; nil: nobody asks.
 	Answered func(session string, uses []api.ToolUse)
@@ -66,9 +68,18 @@ type Guest struct {
 type Config struct {
 	Providers map[string]*url.URL // by name: where their APIs are
 	Enter     func(r *http.Request, key string) (*Guest, error)
-	Count     func(provider, result string)
-	Calls     int // how many requests may be under way at once
-	Log       *slog.Logger
+	Figures   Figures
+	// Extract asks a program of somebody else which shards texts name, for an answer of so many bytes; nil: nobody.
+	Extract func(ctx context.Context, body []byte, most int) ([]byte, error)
+	Calls   int // how many requests may be under way at once
+	Log     *slog.Logger
+}
+
+// Figures count what comes of requests.
+type Figures interface {
+	Model(provider, result string)
+	References(provider, kind string, n int)
+	ModelTokens(provider, kind string, n uint64)
 }
 
 // Defaults are where the APIs of the providers are that are known.
@@ -107,7 +118,7 @@ func New(c Config) *Face {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			p := r.Context().Value(passKey{}).(*pass)
-			f.Count(p.provider, "unreachable")
+			f.Figures.Model(p.provider, "unreachable")
 			refuse(w, p.provider, http.StatusBadGateway, "the API of "+p.provider+" cannot be reached: "+err.Error())
 		},
 		FlushInterval: -1, Transport: transport, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
@@ -124,7 +135,6 @@ type pass struct {
 	to       *url.URL
 	path     string
 	guest    *Guest
-	talk     once.Call
 	words    *vocabulary // nil: nothing is looked for
 	mention  string
 	used     []string
@@ -136,10 +146,15 @@ func (f *Face) Busy() bool { return f.under.Load() > 0 }
 
 // ServeHTTP hands a request on.
 func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n := f.under.Add(1)
-	defer f.under.Add(-1)
 	key, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), Path+"/"), "/")
 	provider, path, _ := strings.Cut(rest, "/")
+	f.serve(w, r, provider, path, func() (*Guest, error) { return f.Enter(r, key) })
+}
+
+// serve hands on a request that is sent to a path of a provider's API.
+func (f *Face) serve(w http.ResponseWriter, r *http.Request, provider, path string, enter func() (*Guest, error)) {
+	n := f.under.Add(1)
+	defer f.under.Add(-1)
 	to, known := f.Providers[provider]
 	switch {
 	case r.Header.Get("Origin") != "": // a page could spend what it does not know
@@ -157,7 +172,7 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, provider, http.StatusBadRequest, fmt.Sprintf("Hence-Session has more than %d characters", maxSession))
 		return
 	}
-	guest, err := f.Enter(r, key)
+	guest, err := enter()
 	if err != nil {
 		p := api.AsProblem(err)
 		refuse(w, provider, p.Status, p.Detail)
@@ -173,11 +188,10 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, provider, status, "the request cannot be read: "+err.Error())
 		return
 	}
-	p := &pass{f: f, provider: provider, to: to, path: path, guest: guest, words: f.vocabulary(guest.Vocabulary),
-		talk: once.Call{Session: r.Header.Get("Hence-Session")}}
+	p := &pass{f: f, provider: provider, to: to, path: path, guest: guest, words: f.vocabulary(guest.Vocabulary)}
 	defer p.end()
 	if err := p.note(r.Context(), body); err != nil {
-		f.Count(provider, "unrecorded")
+		f.Figures.Model(provider, "unrecorded")
 		if guest.Vocabulary.Enforce { // what the answer uses could not be held against it
 			problem := api.AsProblem(err)
 			refuse(w, provider, problem.Status, "what the request names cannot be recorded: "+problem.Detail)
@@ -210,25 +224,36 @@ func (p *pass) note(ctx context.Context, body []byte) error {
 	}
 	var v any
 	if json.Unmarshal(body, &v) != nil { // such as an upload
-		p.f.Count(p.provider, "unseen")
+		p.f.Figures.Model(p.provider, "unseen")
 		p.words = nil
 		return nil
 	}
-	var scopes []string
-	texts(v, "", func(_, text string) {
-		found, _ := p.words.find(text, true)
+	var scopes, said []string
+	add := func(found []string) {
 		for _, scope := range found {
-			if scope = shard(scope); !slices.Contains(scopes, scope) {
+			if scope = p.shard(scope); !slices.Contains(scopes, scope) {
 				scopes = append(scopes, scope)
 			}
 		}
+	}
+	texts(v, "", func(_, text string) {
+		found, _ := p.words.find(text, true)
+		add(found)
+		if p.f.Extract != nil {
+			said = append(said, text)
+		}
 	})
+	found, err := p.extract(ctx, "request", said)
+	if err != nil {
+		return err
+	}
+	add(found)
 	if !p.guest.Vocabulary.Enforce { // who only looks does not hold a request up while the log is away
 		bound, stop := context.WithTimeout(ctx, observeWait)
 		defer stop()
 		ctx = bound
 	}
-	m, err := p.guest.Mention(ctx, p.talk, scopes)
+	m, err := p.guest.Mention(ctx, p.guest.Who, scopes)
 	if err != nil {
 		return err
 	}
@@ -252,7 +277,7 @@ func (p *pass) rewrite(out *http.Request) {
 	to.RawQuery = query
 	out.URL, out.Host = &to, ""
 	for name := range out.Header {
-		if strings.HasPrefix(name, "Hence-") {
+		if strings.HasPrefix(name, "Hence-") || strings.HasPrefix(name, "X-Sbus-") {
 			delete(out.Header, name)
 		}
 	}
@@ -261,7 +286,7 @@ func (p *pass) rewrite(out *http.Request) {
 
 // watch looks an answer through on its way back.
 func (p *pass) watch(r *http.Response) {
-	p.f.Count(p.provider, "answered")
+	p.f.Figures.Model(p.provider, "answered")
 	if p.words == nil { // its calls are looked for all the same
 		p.words = newVocabulary(nil)
 	}
@@ -269,19 +294,22 @@ func (p *pass) watch(r *http.Response) {
 	case r.StatusCode/100 != 2:
 		return
 	case r.Header.Get("Content-Encoding") != "":
-		p.f.Count(p.provider, "unseen")
+		p.f.Figures.Model(p.provider, "unseen")
 		return
 	}
 	stream := strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream")
 	ctx := context.WithoutCancel(r.Request.Context()) // what was released is recorded, also when the client goes
 	r.Body = &answer{body: r.Body, stream: stream, words: p.words, pieces: map[string]*piece{}, over: p.end,
-		use: func(scopes []string) error { return p.use(ctx, scopes) }, calls: calls{}, told: p.told}
+		use: func(scopes []string) error { return p.use(ctx, scopes) }, calls: calls{}, told: p.told, spent: p.spent}
+	if p.f.Extract != nil && p.mention != "" {
+		r.Body.(*answer).extract = func(said []string) ([]string, error) { return p.extract(ctx, "answer", said) }
+	}
 }
 
 // told says which calls the answer asks for.
 func (p *pass) told(uses []api.ToolUse) {
 	if p.guest.Answered != nil && len(uses) > 0 {
-		p.guest.Answered(p.talk.Session, uses)
+		p.guest.Answered(p.guest.Who.Session, uses)
 	}
 }
 
@@ -292,19 +320,35 @@ func (p *pass) use(ctx context.Context, scopes []string) error {
 		return nil
 	}
 	p.used = append(p.used, scopes...)
-	if !p.guest.Vocabulary.Enforce {
-		p.f.Count(p.provider, "used")
+	for i := range scopes {
+		scopes[i] = p.shard(scopes[i])
+	}
+	bind := p.guest.Vocabulary.Enforce
+	got, err := p.guest.Rely(ctx, p.guest.Who, p.mention, scopes, bind)
+	if err != nil && !bind {
+		p.f.Log.Warn("how what an answer uses was read is not counted", "provider", p.provider, "cause", err)
 		return nil
 	}
-	for i := range scopes {
-		scopes[i] = shard(scopes[i])
+	if err == nil {
+		count := func(kind string, n int) { p.f.Figures.References(p.provider, kind, n) }
+		count("step", got.Step)
+		count("earlier", got.Earlier)
+		count("request", got.Mentioned)
+		count("answer", got.Answered)
+		count("none", got.Missing)
 	}
-	_, err := p.guest.Rely(ctx, p.talk, p.mention, scopes)
 	return err
 }
 
+// spent notes what the answer says that it took.
+func (p *pass) spent(in, out uint64) {
+	p.f.Figures.ModelTokens(p.provider, "input", in)
+	p.f.Figures.ModelTokens(p.provider, "output", out)
+	p.guest.Spend(p.guest.Who, in+out)
+}
+
 // shard is the scope of a path.
-func shard(path string) string { return "shard:/" + path }
+func (p *pass) shard(path string) string { return "shard:/" + path + url.PathEscape(p.guest.Suffix) }
 
 // end lets the mentions go.
 func (p *pass) end() {

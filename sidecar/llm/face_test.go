@@ -13,22 +13,30 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/sidecar/once"
 )
 
 // away is an agent whose log is away: it waits as long as it may.
 type away struct{}
 
-func (away) Mention(ctx context.Context, _ once.Call, _ []string) (*api.Mention, error) {
+func (away) Mention(ctx context.Context, _ api.Told, _ []string) (*api.Mention, error) {
 	<-ctx.Done()
 	return nil, api.Problemf(api.CodeNotReady, "the log is away")
 }
 
-func (away) Rely(context.Context, once.Call, string, []string) (*api.Relied, error) {
+func (away) Rely(context.Context, api.Told, string, []string, bool) (*api.Relied, error) {
 	return &api.Relied{}, nil
 }
 
 func (away) EndMention(string) error { return nil }
+
+func (away) Spend(api.Told, uint64) {}
+
+// uncounted are figures that nobody looks at.
+type uncounted struct{}
+
+func (uncounted) Model(string, string)               {}
+func (uncounted) References(string, string, int)     {}
+func (uncounted) ModelTokens(string, string, uint64) {}
 
 // serve is a face over an agent whose log is away, before a model that answers by then.
 func serve(t *testing.T, enforce bool, model http.HandlerFunc) *httptest.Server {
@@ -40,7 +48,7 @@ func serve(t *testing.T, enforce bool, model http.HandlerFunc) *httptest.Server 
 		t.Fatal(err)
 	}
 	f := New(Config{Providers: map[string]*url.URL{"openai": to}, Calls: 1, Log: slog.New(slog.DiscardHandler),
-		Count: func(string, string) {}, Enter: func(*http.Request, string) (*Guest, error) {
+		Figures: uncounted{}, Enter: func(*http.Request, string) (*Guest, error) {
 			return &Guest{Agent: away{}, Vocabulary: &gate.Vocabulary{Enforce: enforce}, Leave: func() {}}, nil
 		}})
 	server := httptest.NewServer(f)

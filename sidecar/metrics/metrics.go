@@ -31,6 +31,8 @@ type Process struct {
 	requests   *prometheus.CounterVec
 	deliveries *prometheus.CounterVec
 	models     *prometheus.CounterVec
+	references *prometheus.CounterVec
+	tokens     *prometheus.CounterVec
 	Behind     prometheus.Gauge
 }
 
@@ -47,6 +49,12 @@ func New(seq func() float64) *Process {
 		models: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hence_sidecar_model_requests_total", Help: "Requests to models by provider and what became of them."},
 			[]string{"provider", "result"}),
+		references: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_model_references_total",
+			Help: "Shards that answers of models use, by how their conversation had read them."}, []string{"provider", "kind"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_model_tokens_total", Help: "Tokens that answers of models say that they took."},
+			[]string{"provider", "kind"}),
 	}
 	at := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hence_sidecar_view_seq", Help: "The seq that the view has reached."},
@@ -54,7 +62,7 @@ func New(seq func() float64) *Process {
 	m.Behind = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_sidecar_view_lag_seqs",
 		Help: "Decisions that JetStream has and the view has not; NaN while that cannot be known."})
 	m.Behind.Set(math.NaN())
-	m.Registry.MustRegister(m.requests, m.deliveries, m.models, at, m.Behind, collectors.NewGoCollector(),
+	m.Registry.MustRegister(m.requests, m.deliveries, m.models, m.references, m.tokens, at, m.Behind, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -70,6 +78,8 @@ type Agent struct {
 	lag          prometheus.Histogram
 	effects      *prometheus.CounterVec
 	residues     *prometheus.CounterVec
+	tokens       *prometheus.CounterVec
+	ages         prometheus.Histogram
 	Pending      prometheus.Gauge
 }
 
@@ -97,6 +107,12 @@ func (p *Process) Agent(name string) *Agent {
 		residues: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hence_sidecar_residue_total", Help: "Effects that could not be made clean, by class and result."},
 			[]string{"class", "result"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_model_tokens_decided_total",
+			Help: "Tokens that models took for work that was then committed, or aborted."}, []string{"state"}),
+		ages: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Buckets: []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
+			Name:    "hence_sidecar_read_age_seconds", Help: "Age of the oldest read that a seal carries."}),
 		Pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "hence_sidecar_settlements_pending", Help: "Decided transactions that this sidecar has to settle."}),
 	}
@@ -104,7 +120,7 @@ func (p *Process) Agent(name string) *Agent {
 		m.to = prometheus.WrapRegistererWith(prometheus.Labels{"agent": name}, p.Registry)
 	}
 	m.begin()
-	m.register(m.decisions, m.AppendErrors, m.Early, m.sealed, m.lag, m.effects, m.residues, m.Pending)
+	m.register(m.decisions, m.AppendErrors, m.Early, m.sealed, m.lag, m.effects, m.residues, m.tokens, m.ages, m.Pending)
 	return m
 }
 
@@ -126,6 +142,30 @@ func (m *Agent) begin() {
 		for result := sequencer.ResultLeaked; result <= sequencer.ResultPartial; result++ {
 			m.residues.WithLabelValues(class.String(), result.String())
 		}
+	}
+}
+
+// ReadAge measures the oldest read of a seal.
+func (m *Agent) ReadAge(age time.Duration) { m.ages.Observe(age.Seconds()) }
+
+// Tokens counts what models took for work that has been decided.
+func (m *Agent) Tokens(state string, n uint64) {
+	if n > 0 {
+		m.tokens.WithLabelValues(state).Add(float64(n))
+	}
+}
+
+// References counts the shards that an answer of a model uses, by how its conversation had read them.
+func (m *Process) References(provider, kind string, n int) {
+	if n > 0 {
+		m.references.WithLabelValues(provider, kind).Add(float64(n))
+	}
+}
+
+// ModelTokens counts what a provider's answers say that they took.
+func (m *Process) ModelTokens(provider, kind string, n uint64) {
+	if n > 0 {
+		m.tokens.WithLabelValues(provider, kind).Add(float64(n))
 	}
 }
 

@@ -31,11 +31,14 @@ func (f *sbusFace) into(c sidecar.Config) sidecar.Config {
 }
 
 // mergeHook is who merges what does not merge by regions: a URL, or a program with its arguments.
-func (f *sbusFace) mergeHook() sidecar.Hook {
-	if len(f.SBusHook) == 1 && strings.Contains(f.SBusHook[0], "://") {
-		return sidecar.Hook{URL: f.SBusHook[0]}
+func (f *sbusFace) mergeHook() sidecar.Hook { return hookOf(f.SBusHook) }
+
+// hookOf is whom a flag names: a URL, or a program with its arguments.
+func hookOf(args []string) sidecar.Hook {
+	if len(args) == 1 && strings.Contains(args[0], "://") {
+		return sidecar.Hook{URL: args[0]}
 	}
-	return sidecar.Hook{Command: f.SBusHook}
+	return sidecar.Hook{Command: args}
 }
 
 // mergeable says why the merge hook cannot be asked. It is called before anything is started.
