@@ -27,6 +27,9 @@ func TestReaderIsTold(t *testing.T) {
 		_, err := a.session.CommitKeyed(ctx, &api.KeyedCommit{Reader: reader, Scope: "shard:/n", Version: version,
 			Content: []byte("2"), MediaType: func(string) string { return "text/plain" }})
 		if r, refused := err.(*api.KeyedRefusal); refused {
+			if r.Was > 100 {
+				t.Errorf("%s is told that it named version %d", reader, r.Was)
+			}
 			return r.Why
 		}
 		if version++; err != nil {
@@ -104,6 +107,13 @@ func TestReliedSteps(t *testing.T) {
 	step(nil, api.Relied{Step: 1, Earlier: 1, Answered: 2, Missing: 1})
 	must(session.Get(ctx, "shard:/x"))(t)
 	step(nil, api.Relied{Step: 1, Earlier: 1, Answered: 2, Missing: 1})
+	other := api.Told{Session: "t"}
+	for _, want := range []api.Relied{{Answered: 1}, {Earlier: 1}} { // what a model has told it has not read itself
+		m := must(a.session.Mention(ctx, other, nil))(t)
+		if got := must(a.session.Rely(ctx, other, m.ID, []string{"shard:/x"}, true))(t); *got != want {
+			t.Errorf("%+v, wanted %+v", *got, want)
+		}
+	}
 	reader := api.Told{Reader: "r"}
 	if _, _, err := a.session.Give(ctx, "r", "shard:/x"); err != nil {
 		t.Fatal(err)
