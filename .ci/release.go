@@ -42,7 +42,14 @@ const coldPackages = "github.com/nats-io/... github.com/twmb/franz-go/pkg/kfake 
 	"github.com/hence-dev/hence/streams/embedded/... github.com/go-logr/... github.com/klauspost/compress/flate " +
 	"github.com/klauspost/compress/gzip encoding/csv expvar testing/... text/tabwriter " +
 	"github.com/modelcontextprotocol/... github.com/google/jsonschema-go/... github.com/segmentio/... " +
-	"github.com/yosida95/... github.com/hence-dev/hence/gate/upstream/... github.com/hence-dev/hence/sidecar/mcp/..."
+	"github.com/yosida95/... github.com/hence-dev/hence/gate/upstream/... github.com/hence-dev/hence/sidecar/mcp/... " +
+	"github.com/hence-dev/hence/sidecar/sbus/... github.com/hence-dev/hence/sequencer/anomaly/brute " +
+	"github.com/hence-dev/hence/sequencer/replay/... github.com/hence-dev/hence/topology/audit/... " +
+	"github.com/hence-dev/hence/topology/trace/... github.com/hence-dev/hence/topology/history/... " +
+	"github.com/hence-dev/hence/topology/lightcone/... vendor/golang.org/x/... text/scanner encoding/pem " +
+	"github.com/twmb/franz-go/pkg/sasl/... github.com/twmb/franz-go/pkg/kerr github.com/shirou/... html " +
+	"github.com/davecgh/... github.com/hashicorp/... github.com/eapache/... go.uber.org/... github.com/beorn7/... " +
+	"github.com/dunglas/... github.com/antithesishq/... github.com/munnerz/... github.com/go-stack/..."
 
 func main() {
 	out := flag.String("out", "dist", "folder of the archives")
