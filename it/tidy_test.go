@@ -298,7 +298,7 @@ func sidecarMayImport(folder string) (may []string, known bool) {
 	case "http", "sbus", "mcp", "llm": // the faces
 		return []string{"api", "feed", "metrics", "once", "words"}, true
 	case "agent":
-		return []string{"agent/settle", "api", "journal", "loop", "metrics", "once", "view", "words"}, true
+		return []string{"agent/settle", "api", "coverage", "journal", "loop", "metrics", "once", "view", "words"}, true
 	case "agent/settle":
 		return []string{"api", "journal", "loop", "metrics", "view", "words"}, true
 	case "journal", "client", "feed", "metrics", "words":
@@ -309,7 +309,7 @@ func sidecarMayImport(folder string) (may []string, known bool) {
 		return []string{"api", "journal"}, true // a key's record is the journal's
 	case "console":
 		return []string{"api", "client", "feed", "words"}, true
-	case "api", "loop", "internal/conform", "internal/memlog":
+	case "api", "coverage", "loop", "internal/conform", "internal/memlog":
 		return nil, true
 	}
 	return nil, false

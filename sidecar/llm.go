@@ -18,8 +18,8 @@ func (s *Sidecar) openLLM() {
 	if len(s.config.Models.APIs) == 0 {
 		return
 	}
-	s.llm = llm.New(llm.Config{Providers: s.config.Models.APIs, Enter: s.enterLLM, Figures: s.metrics, Extract: s.extractor(),
-		Calls: s.config.Limits.Requests, Log: s.log})
+	s.llm = llm.New(llm.Config{Providers: s.config.Models.APIs, Enter: s.enterLLM, Figures: s.metrics,
+		Extract: s.extractor(), Calls: s.config.Limits.Requests, Log: s.log})
 }
 
 // ModelURL is the base of a provider's API for clients of the one agent; empty: it is not served.

@@ -72,7 +72,8 @@ func (d *busDoor) commit(t *testing.T, agent, key string, version int) string {
 // shapes; a suffix is part of the shard, the headers stay here, and who is not named has a log, too.
 func TestBusModels(t *testing.T) {
 	shapes := []struct{ path, request, answer string }{
-		{"/v1/chat/completions?x=1", `{"messages":[{"content":"look at %s"}]}`, `{"choices":[{"message":{"content":"%s"}}]}`},
+		{"/v1/chat/completions?x=1", `{"messages":[{"content":"look at %s"}]}`,
+			`{"choices":[{"message":{"content":"%s"}}]}`},
 		{"/v1/messages?x=1", `{"system":"look at %s","messages":[]}`, `{"content":[{"type":"text","text":"%s"}]}`},
 		{"/v1beta/models/g:generateContent?x=1", `{"contents":[{"parts":[{"text":"%s"}]}]}`,
 			`{"candidates":[{"content":{"parts":[{"text":"%s"}]}}]}`},
@@ -177,7 +178,8 @@ func TestExtractor(t *testing.T) {
 		status           int
 		want             string
 	}{
-		{"in the answer", "enforce", "the document", map[string]string{"answer": `{"shards":["plan"]}`}, 200, "CrossShardStale"},
+		{"in the answer", "enforce", "the document", map[string]string{"answer": `{"shards":["plan"]}`}, 200,
+			"CrossShardStale"},
 		{"in the request alone", "enforce", "x", map[string]string{"request": `{"shards":["plan"]}`}, 200, ""},
 		{"observed", "observe", "the document", map[string]string{"answer": `{"shards":["plan"]}`}, 200, ""},
 		{"no answer", "enforce", "x", map[string]string{"request": `nonsense`}, 503, ""},
@@ -244,18 +246,20 @@ func TestModelFigures(t *testing.T) {
 		{"/v1/messages", "text/event-stream",
 			"data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":90,\"cache_read_input_tokens\":10," +
 				"\"output_tokens\":1}}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":" +
-				"\"text_delta\",\"text\":\"the plan\"}}\n\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":7}}\n\n" +
+				"\"text_delta\",\"text\":\"the plan\"}}\n\n" +
+				"data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":7}}\n\n" +
 				"data: {\"type\":\"message_stop\"}\n\n"},
-		{"/v1beta/models/g:generateContent", "application/json", `{"candidates":[{"content":{"parts":[{"text":"the plan"}]}}],` +
-			`"usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":5,"thoughtsTokenCount":2}}`},
+		{"/v1beta/models/g:generateContent", "application/json",
+			`{"candidates":[{"content":{"parts":[{"text":"the plan"}]}}],` +
+				`"usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":5,"thoughtsTokenCount":2}}`},
 	}
 	for _, a := range answers {
 		d.stub = func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", a.kind)
 			_, _ = io.WriteString(w, a.body)
 		}
-		if status, body := d.send(t, "POST", a.path, `{"messages":[{"content":"the plan and the budget"}]}`); status != 200 ||
-			body != a.body {
+		status, body := d.send(t, "POST", a.path, `{"messages":[{"content":"the plan and the budget"}]}`)
+		if status != 200 || body != a.body {
 			t.Fatalf("%s: %d %s", a.path, status, body)
 		}
 	}

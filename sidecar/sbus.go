@@ -75,13 +75,14 @@ func (s *Sidecar) openBus() error {
 		Name: m.Agent(), URL: s.BusURL(), Token: token, Admin: loopback, Merge: c.Merge, Ask: ask, MaxDelta: max(0, most),
 		WaitMost: s.config.Limits.WaitMost, Log: s.log})
 	longest := s.config.Limits.WaitMost + 30*time.Second
-	s.bus.server = &http.Server{Handler: s.busHandler(m, loopback), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest,
-		WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, TLSConfig: s.config.TLS,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	s.bus.server = &http.Server{Handler: s.busHandler(m, loopback), ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: longest, WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		TLSConfig: s.config.TLS, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	return nil
 }
 
-// busHandler also serves models, as S-Bus's proxy does: on loopback alone, as requests to models carry no token of ours.
+// busHandler also serves models, as S-Bus's proxy does: on loopback alone, as requests to models carry no token of
+// ours.
 func (s *Sidecar) busHandler(m *Member, loopback bool) http.Handler {
 	if s.llm == nil || !loopback {
 		return s.bus.face

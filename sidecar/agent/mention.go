@@ -144,7 +144,8 @@ func (s *Agent) asOf(name sequencer.Scope, view sequencer.Seq) *reading {
 	return got
 }
 
-// keepTold makes a reading one of a conversation, or of a reader. Where it has moved already the log refuses the commit.
+// keepTold makes a reading one of a conversation, or of a reader. Where it has moved already the log refuses the
+// commit.
 func (s *Agent) keepTold(ctx context.Context, who api.Told, got *reading) error {
 	if who.Reader != "" {
 		return s.delivery.Add(who.Reader, s.nowMs(), deliveredNow(got.scope, got, s.clock.Now()))
@@ -225,8 +226,8 @@ func (s *Agent) hasRead(talk string, name sequencer.Scope) bool {
 	return false
 }
 
-// aged measures how old the oldest read is that a seal carries. What a reader was given has a time of its own, and stays
-// given.
+// aged measures how old the oldest read is that a seal carries. What a reader was given has a time of its own, and
+// stays given.
 func (s *Agent) aged(talk string, reads []sequencer.Read) {
 	if strings.HasPrefix(talk, readerTalk) {
 		return

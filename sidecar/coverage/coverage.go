@@ -68,7 +68,8 @@ func (l *Log) InStep(talk, scope string, step uint64) bool {
 	return t != nil && t.reads[scope].number > step
 }
 
-// Seal forgets reads that a transaction carries away, and returns how old the oldest of them is; not known: it has none.
+// Seal forgets reads that a transaction carries away, and returns how old the oldest of them is; not known: it has
+// none.
 func (l *Log) Seal(talk string, scopes []string, now time.Time) (oldest time.Duration, known bool) {
 	t := l.talks[talk]
 	if t == nil {

@@ -12,7 +12,7 @@ func (u *usage) event(v any) {
 		return
 	}
 	m, _ := v.(map[string]any)
-	for _, key := range []string{"message", "response"} { // where Anthropic begins a stream, and OpenAI's responses end one
+	for _, key := range []string{"message", "response"} { // Anthropic's first event, and the last one of a response
 		if inner, ok := m[key].(map[string]any); ok {
 			u.event(inner)
 		}

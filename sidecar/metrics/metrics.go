@@ -62,8 +62,8 @@ func New(seq func() float64) *Process {
 	m.Behind = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_sidecar_view_lag_seqs",
 		Help: "Decisions that JetStream has and the view has not; NaN while that cannot be known."})
 	m.Behind.Set(math.NaN())
-	m.Registry.MustRegister(m.requests, m.deliveries, m.models, m.references, m.tokens, at, m.Behind, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.Registry.MustRegister(m.requests, m.deliveries, m.models, m.references, m.tokens, at, m.Behind,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -14,7 +14,7 @@ import (
 // llmFace is how clients of models are served.
 type llmFace struct {
 	LLM       []string `name:"llm" placeholder:"NAME[=URL]" help:"Serve a model's API: openai, anthropic, gemini."`
-	Extractor []string `name:"llm-extractor" sep:"none" placeholder:"ARG" help:"URL or program that finds shards in texts."`
+	Extractor []string `name:"llm-extractor" sep:"none" placeholder:"ARG" help:"URL or program that finds shards."`
 }
 
 // providers are the APIs that --llm names.
