@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -15,6 +16,7 @@ import (
 type mentioned struct {
 	view sequencer.Seq // that it left at
 	step uint64        // where the step that it ends began
+	atMs int64         // when it left
 }
 
 // mentionTalk begins the names of the conversations of requests to models. No header can have such a character, so no
@@ -37,7 +39,7 @@ func (s *Agent) Mention(ctx context.Context, who api.Told, scopes []string) (*ap
 		}
 		s.mentions++
 		id, at := fmt.Sprintf("%s%d-%d", mentionTalk, s.incarnation, s.mentions), s.view.At()
-		s.asked[id] = mentioned{at, s.covered.Ask(talkOfTold(who))} // from here on the watermark waits for it
+		s.asked[id] = mentioned{at, s.covered.Ask(talkOfTold(who)), s.nowMs()} // from here on the watermark waits for it
 		out, err := s.mention(ctx, who, id, at, scopes)
 		if err != nil {
 			return nil, errors.Join(err, s.endMention(id))
@@ -119,7 +121,7 @@ func (s *Agent) Rely(ctx context.Context, who api.Told, mention string, scopes [
 			if !bind {
 				continue
 			}
-			if err := s.keepTold(ctx, who, got); err != nil {
+			if err := s.keepTold(ctx, who, got, asked.atMs); err != nil {
 				return nil, err
 			}
 		}
@@ -146,9 +148,9 @@ func (s *Agent) asOf(name sequencer.Scope, view sequencer.Seq) *reading {
 
 // keepTold makes a reading one of a conversation, or of a reader. Where it has moved already the log refuses the
 // commit.
-func (s *Agent) keepTold(ctx context.Context, who api.Told, got *reading) error {
+func (s *Agent) keepTold(ctx context.Context, who api.Told, got *reading, atMs int64) error {
 	if who.Reader != "" {
-		return s.delivery.Add(who.Reader, s.nowMs(), deliveredNow(got.scope, got, s.clock.Now()))
+		return s.delivery.Add(who.Reader, s.nowMs(), deliveredNow(got.scope, got, time.UnixMilli(atMs)))
 	}
 	got.talk, got.told = who.Session, true
 	entry, err := s.deliver(ctx, "", got)

@@ -180,8 +180,8 @@ func TestBenchTables(t *testing.T) {
 	args := []string{"bench", "tables", "-o", "json"}
 	rows := []string{"C31", "D46", "D51", "D52", "S02", "S44", "A13", "D11"}
 	if !testsize.Small() { // one of each way of measuring; docs/proof.md has them all
-		rows = append(rows, "C12", "D48", "D65", "S05", "S15", "S24", "S27", "S30", "S39", "S40", "A08", "A15", "A21",
-			"A32", "A36", "A38", "A43", "A44")
+		rows = append(rows, "C12", "D48", "D65", "S05", "S08", "S11", "S12", "S15", "S24", "S27", "S30", "S39", "S40",
+			"S53", "A08", "A15", "A21", "A32", "A36", "A38", "A43", "A44")
 	}
 	for _, id := range rows {
 		args = append(args, "--row", id)

@@ -28,13 +28,17 @@ type Site struct {
 	Policy        string
 	HookURL       string
 	HookCommand   []string
-	Quiet         bool // calls are made to fail: what sidecars say of that is dropped
+	// Models are the addresses of models' APIs by their providers' names; empty: none is served.
+	Models       map[string]string
+	ExtractorURL string // finds names in texts to and from models; empty: the policy's vocabulary alone does
+	Quiet        bool   // calls are made to fail: what sidecars say of that is dropped
 }
 
 // Place is where a workspace is served.
 type Place struct {
 	Agents []*client.Client // those of the first node first
 	Buses  []string         // by node: where clients of S-Bus are served
+	Metric []string         // by node: where its metrics are
 	// Dial makes further clients, each of the agent of that place in Agents.
 	Dial []func(...client.Option) *client.Client
 	// Again ends the sidecars and starts others on their journals; clients of the former ones are of no use then.
@@ -52,6 +56,7 @@ func busRuns() map[string]run {
 	maps.Copy(runs, serverRuns())
 	maps.Copy(runs, conflictRuns())
 	maps.Copy(runs, paceRuns())
+	maps.Copy(runs, modelRuns())
 	return runs
 }
 

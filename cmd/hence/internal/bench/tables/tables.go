@@ -43,7 +43,6 @@ const (
 	Postgres = "postgres" // a database, given with --postgres
 	Redis    = "redis"    // a server, given with --redis
 	Kafka    = "kafka"    // brokers and processes of their own
-	Model    = "model"    // the proxy of model calls
 	None     = "none"     // it cannot be had
 )
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"sync"
 
@@ -93,6 +94,9 @@ func (s *Stand) serve(ctx context.Context, name string, tools gate.Tools, site t
 			cfg.Agents = append(cfg.Agents, sidecar.AgentConfig{Agent: fmt.Sprintf("agent-%d-%d", n, i),
 				Token: fmt.Sprintf("token-of-%s-%d-%d", name, n, i)})
 		}
+		if cfg.Models, err = modelsOf(site); err != nil {
+			return place, err
+		}
 		cfg.SBus.Agent = cfg.Agents[0].Agent
 		side, err := sidecar.New(cfg, s.log)
 		if err != nil {
@@ -107,7 +111,7 @@ func (s *Stand) serve(ctx context.Context, name string, tools gate.Tools, site t
 		if err := up(ctx, side, ended); err != nil {
 			return place, err
 		}
-		place.Buses = append(place.Buses, side.BusURL())
+		place.Buses, place.Metric = append(place.Buses, side.BusURL()), append(place.Metric, side.URL()+"/metrics")
 		for i := range cfg.Agents {
 			dial := func(o ...client.Option) *client.Client {
 				return client.New(side.URL(), cfg.Agents[i].Token, append(o, client.WithWorkspace(name))...)
@@ -116,6 +120,19 @@ func (s *Stand) serve(ctx context.Context, name string, tools gate.Tools, site t
 		}
 	}
 	return place, nil
+}
+
+// modelsOf are the models that a row has scripted.
+func modelsOf(site tables.Site) (sidecar.Models, error) {
+	out := sidecar.Models{APIs: map[string]*url.URL{}, Extractor: sidecar.Hook{URL: site.ExtractorURL}}
+	for name, at := range site.Models {
+		to, err := url.Parse(at)
+		if err != nil {
+			return out, fmt.Errorf("where a row's model is: %w", err)
+		}
+		out.APIs[name] = to
+	}
+	return out, nil
 }
 
 // Written is how much some work writes into the log, by topic, of all who are there.
