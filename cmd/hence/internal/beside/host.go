@@ -20,20 +20,18 @@ type Host struct {
 	err   error // why it ended; read it after ended
 }
 
-// StartHost runs a sidecar that agents join, until Close. approvers may approve and deny calls there: their tokens by
-// name.
-func StartHost(ctx context.Context, cluster streams.Config, workspace string, approvers map[string]string,
-	g Ground) (*Host, error) {
+// StartHost runs a sidecar that agents join, until Close. config says of which workspace, and what it serves.
+func StartHost(ctx context.Context, cluster streams.Config, config sidecar.Config, g Ground) (*Host, error) {
 	log, err := streams.Dial(ctx, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %v and %s: %w", cluster.Brokers, cluster.NATS, err)
 	}
 	logger, hush := Hushing(cluster.Logger)
-	side, err := sidecar.New(sidecar.Config{Workspace: workspace, Joins: true, Approvers: approvers, Logger: logger,
-		Tracer: g.Tracer}, log)
+	config.Joins, config.Logger, config.Tracer = true, logger, g.Tracer
+	side, err := sidecar.New(config, log)
 	if err != nil {
 		log.Close()
-		return nil, fmt.Errorf("start the sidecar of workspace %s: %w", workspace, err)
+		return nil, fmt.Errorf("start the sidecar of workspace %s: %w", config.Workspace, err)
 	}
 	h := &Host{side: side, log: log, hush: hush, ended: make(chan struct{})}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -18,6 +18,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/cmd/hence/internal/up"
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/upstream"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -34,6 +35,8 @@ type upCmd struct {
 	approving
 	ending
 	watchful
+	mcpFace
+	llmFace
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journals; with embedded servers, of all data."`
 }
 
@@ -43,6 +46,9 @@ func (c *upCmd) Help() string {
 sidecar, in this process, each with its own token, over one cluster: that of --brokers and --nats, or one in this
 process with "embedded: true" in the file. The output of the agents is shown with their names in front.
 docs/agents.schema.json describes the file, docs/examples/agents.yaml is one.
+
+With --mcp the sidecars serve the MCP servers of a file, with --llm the APIs of models: each program is told where, by
+the variables that "hence run" sets. One set of servers is started for all agents.
 
 The hook of an agent in the file, or the file's hook for all, judges the footprints of that agent; --hook-url or
 --hook-command those of all others. docs/hook.md describes the questions.
@@ -76,13 +82,22 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		return err
 	}
 	logger, hush := beside.Hushing(c.logger(s.Err))
+	models, err := c.providers()
+	if err != nil {
+		return err
+	}
 	file, found, err := c.load()
 	if err != nil {
 		return err
 	}
+	servers, err := c.upstreams(logger)
+	if err != nil {
+		return err
+	}
+	defer closeUpstreams(servers)
 	var configs []sidecar.Config
 	if len(found) == 0 {
-		configs, found = c.configure(file, logger)
+		configs, found = c.configure(file, servers, logger)
 	}
 	if c.Check {
 		return c.checked(s, file, found)
@@ -93,7 +108,8 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	hush.Store(false) // each agent has a hush of its own
 	signals, stop := catch()
 	defer stop()
-	team := up.New(c.team(file.Agents, configs, s))
+	serves := c.serving(servers, sidecar.Config{Approvers: c.people, Models: models})
+	team := up.New(c.team(file.Agents, configs, serves, s))
 	run := func(ctx context.Context, g beside.Ground) error { return team.Run(ctx, g, signals) }
 	if file.Embedded {
 		err = beside.Embed(ctx, c.DataDir, binaryVersion(), c.window(), logger, run)
@@ -114,17 +130,23 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 }
 
 // team is what is run. No program is given the variables of any policy: secrets of some agent's sidecar may be there.
-func (c *upCmd) team(agents []agentfile.Agent, configs []sidecar.Config, s Streams) up.Config {
+func (c *upCmd) team(agents []agentfile.Agent, configs []sidecar.Config, serves sidecar.Config, s Streams) up.Config {
 	var policies []gate.Tools
 	for _, config := range configs {
 		policies = append(policies, config.Tools)
 	}
 	t := up.Config{Agents: agents, Sidecars: configs, Err: s.Err, Without: withheld(policies...), Logger: c.logger,
-		Grace: c.Grace, Settle: c.Settle, Approvers: c.people}
+		Grace: c.Grace, Settle: c.Settle, Serves: serves, Tells: c.tells}
 	if !c.json() {
 		t.Out = s.Out
 	}
 	return t
+}
+
+// tells is what a program is told of what its sidecar serves. The folder of its MCP client's file is there until end.
+func (c *upCmd) tells(side beside.Side) (env []string, end func(), err error) {
+	env, end, err = c.environment(side.URL())
+	return append(env, modelEnvironment(side)...), end, err
 }
 
 // load reads the file.
@@ -155,7 +177,8 @@ func (f findings) Error() string {
 }
 
 // configure makes a sidecar's configuration for each agent, and says what cannot work.
-func (c *upCmd) configure(file agentfile.File, logger *slog.Logger) (configs []sidecar.Config, found findings) {
+func (c *upCmd) configure(file agentfile.File, servers *upstream.Set, logger *slog.Logger,
+) (configs []sidecar.Config, found findings) {
 	for _, a := range file.Agents {
 		wrong := func(what, fix string) {
 			found = append(found, agentfile.Finding{File: shortPath(c.File), Line: a.Line, Column: a.Column,
@@ -166,7 +189,7 @@ func (c *upCmd) configure(file agentfile.File, logger *slog.Logger) (configs []s
 		} else if _, err := process.Find(a.Command[0], a.Dir, append(os.Environ(), a.Env...)); err != nil {
 			wrong(err.Error(), "name a program that is in PATH, or its path from dir")
 		}
-		policy, err := tools{Policy: a.Policy}.load(logger, nil)
+		policy, err := tools{Policy: a.Policy}.load(logger, servers)
 		if err != nil {
 			wrong("its policy: "+err.Error(), "see hence policy lint")
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -253,5 +254,32 @@ func TestUpExample(t *testing.T) {
 	p := startProgram(t, "up", "-f", example)
 	if code := p.code(t); code != ExitOK || p.out.count(" became 10") != 1 || p.out.count(" became ") != 10 {
 		t.Errorf("exit code %d\n%s", code, p.out.text())
+	}
+}
+
+// Each program is told where its sidecar serves MCP servers and models, in a workspace of its own, too; what the file
+// says of a variable wins.
+func TestUpServes(t *testing.T) {
+	path := agentsFile(t, `
+  - name: one
+    command: 'echo "mcp $HENCE_MCP_URL"; grep -o "http:[^\"]*" $HENCE_MCP_CONFIG; echo "model $OPENAI_BASE_URL"'
+  - {name: two, workspace: other, env: {OPENAI_BASE_URL: own}, command: 'echo "mcp $HENCE_MCP_URL $OPENAI_BASE_URL"'}
+`)
+	servers := filepath.Join(filepath.Dir(path), "mcp.json")
+	if err := os.WriteFile(servers, []byte(`{"mcpServers": {"notes": {"command": "cat"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := hence(t, "up", "-f", path, "--mcp", servers, "--llm", "openai=http://127.0.0.1:1")
+	got := regexp.MustCompile(`(?s)one \| mcp (http://\S+)/mcp\n.*one \| (http:\S+)/mcp\n.*` +
+		`one \| model (http://[\d.:]+)/llm/\w+/openai/v1\n`).FindStringSubmatch(out)
+	if code != ExitOK || got == nil || got[1] != got[2] || got[1] != got[3] {
+		t.Errorf("exit code %d, %q in %s%s", code, got, out, errs)
+	}
+	other := regexp.MustCompile(`two +\| mcp (http\S+)/mcp own\n`).FindStringSubmatch(out)
+	if other == nil || got != nil && other[1] == got[1] {
+		t.Errorf("the agent of the other workspace is told %q: %s", other, out)
+	}
+	if code, _, errs := hence(t, "up", "-f", path, "--llm", "nobody"); code != ExitUsage {
+		t.Errorf("a provider that is none: exit code %d, %s", code, errs)
 	}
 }

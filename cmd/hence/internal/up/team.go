@@ -51,7 +51,9 @@ type Config struct {
 	Grace    time.Duration                // from a program's being told to end to its being killed
 	Settle   time.Duration                // for what a program leaves behind
 
-	Approvers map[string]string // who may approve calls, in every workspace: tokens by name
+	Serves sidecar.Config // what every workspace's sidecar serves beside its agents, and who may approve calls there
+	// Tells are the variables that a program is given of what its sidecar serves, until end.
+	Tells func(beside.Side) (env []string, end func(), err error)
 }
 
 // Team is the agents that "hence up" runs.
@@ -136,12 +138,14 @@ func (t *Team) hosts(ctx context.Context, g beside.Ground) (map[string]*beside.H
 		}
 		cluster := g.Streams
 		cluster.Logger = t.config.Logger(t.config.Err)
-		h, err := beside.StartHost(ctx, cluster, workspace, t.config.Approvers, g)
+		config := t.config.Serves
+		config.Workspace = workspace
+		h, err := beside.StartHost(ctx, cluster, config, g)
 		if err != nil {
 			return all, err
 		}
 		all[workspace] = h
-		if len(t.config.Approvers) > 0 { // its port is a free one, which no program but the agents' is told
+		if len(t.config.Serves.Approvers) > 0 { // its port is a free one, which no program but the agents' is told
 			fmt.Fprintf(show.Lines(t.config.Err), "hence up: calls of workspace %s are approved at %s\n", workspace, h.URL())
 		}
 	}
@@ -211,6 +215,12 @@ func (t *Team) one(ctx context.Context, g beside.Ground, host *beside.Host, m me
 			Settle: t.config.Settle, Say: say, Without: t.config.Without}
 		err = with.Around(ctx, func(ctx context.Context, side beside.Side) error {
 			defer func() { r.Counters = side.Counters() }()
+			env, end, err := t.config.Tells(side)
+			if err != nil {
+				return err
+			}
+			defer end()
+			m.Env = append(env, m.Env...) // what the file says wins
 			return t.repeat(ctx, m, with, side, &r)
 		})
 	}
