@@ -49,6 +49,25 @@ func (s *Sidecar) MCPURL() string {
 	return s.URL() + mcp.Path
 }
 
+// mcpServers are the servers of now; nil: none are served.
+func (s *Sidecar) mcpServers() func() []api.MCPServer {
+	set := s.config.MCP.Upstreams
+	if set == nil {
+		return nil
+	}
+	return func() (out []api.MCPServer) {
+		for _, one := range set.States() {
+			server := api.MCPServer{Name: one.Name, State: one.Phase, Error: one.Err, Since: one.Since, Server: one.Server,
+				LeftOut: append([]string{}, one.LeftOut...), Tools: []api.MCPTool{}}
+			for _, t := range one.Tools {
+				server.Tools = append(server.Tools, api.MCPTool{Name: t.Name, Public: t.Public, Signature: t.Hash})
+			}
+			out = append(out, server)
+		}
+		return out
+	}
+}
+
 // handler answers all requests at the sidecar's address.
 func (s *Sidecar) handler() http.Handler {
 	if s.mcp == nil && s.llm == nil {

@@ -66,6 +66,44 @@ func openDoor(t *testing.T) *door {
 	return &door{r, set, log}
 }
 
+// Which servers there are, and how they stand, is shown to who has the token.
+func TestMCPServers(t *testing.T) {
+	d := openDoor(t)
+	got := must(d.client.MCPServers(background(t)))(t)
+	if len(got.Servers) != 2 || got.Servers[0].State != upstream.Ready || len(got.Servers[0].Tools) == 0 ||
+		got.Servers[0].Tools[0].Public != got.Servers[0].Name+"__"+got.Servers[0].Tools[0].Name {
+		t.Errorf("%+v", got)
+	}
+	if _, err := client.New(d.URL(), "another").MCPServers(background(t)); err == nil {
+		t.Error("they are shown to anybody")
+	}
+	none := start(t, memlog.New("default").Door(), Config{Agent: "b"})
+	if got := must(none.client.MCPServers(background(t)))(t); got.Servers == nil || len(got.Servers) > 0 {
+		t.Errorf("where none are served: %+v", got)
+	}
+}
+
+// A conversation's name has the bounds that it has under /v1.
+func TestMCPSession(t *testing.T) {
+	d := openDoor(t)
+	for name, want := range map[string]int{strings.Repeat("s", 64): 200, strings.Repeat("s", 65): 400, "a\x7f": 400} {
+		r := must(http.NewRequestWithContext(background(t), "POST", d.MCPURL(),
+			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)))(t)
+		for header, value := range map[string]string{"Authorization": "Bearer " + d.Token(), "Hence-Session": name,
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream"} {
+			r.Header[header] = []string{value}
+		}
+		out, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil { // the client itself refuses to send it
+			continue
+		}
+		_ = out.Body.Close()
+		if out.StatusCode != want {
+			t.Errorf("%q: %d, wanted %d", name, out.StatusCode, want)
+		}
+	}
+}
+
 // bearer adds the sidecar's token, and what else a test sends.
 type bearer struct {
 	token string

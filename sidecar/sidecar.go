@@ -109,7 +109,7 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 	w := view.NewWorkspaceView(s.view, log, c.Limits.FutureWait)
 	s.face = face.New(face.Config{Agents: s.seats, Workspace: w, Name: c.Workspace, Limits: limitsOfFace(c.Limits),
 		Drain: s.drain, Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log),
-		Anomalies: followAnomalies(log)})
+		Anomalies: followAnomalies(log), MCP: s.mcpServers()})
 	s.openMCP()
 	s.server = s.newServer()
 	return s, nil

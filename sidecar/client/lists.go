@@ -47,6 +47,12 @@ func (c *Client) Agents(ctx context.Context, p Page) (out api.AgentList, err err
 	return out, err
 }
 
+// MCPServers lists the MCP servers whose tools the sidecar serves.
+func (c *Client) MCPServers(ctx context.Context) (out api.MCPServers, err error) {
+	err = c.json(ctx, http.MethodGet, "/v1/mcp", nil, nil, &out)
+	return out, err
+}
+
 // Tools lists the agent's own tools; it picks by server.
 func (c *Client) Tools(ctx context.Context, p Page) (out api.ToolList, err error) {
 	err = c.json(ctx, http.MethodGet, c.inWorkspace("/tools"), p.query(), nil, &out)

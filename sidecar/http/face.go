@@ -103,6 +103,7 @@ func (f *Face) table() []route {
 		{"GET", ws + "/rules", "rules", false, "", f.getRules},
 		{"PUT", ws + "/rules", "set_rules", false, "", f.putRules},
 		{"GET", "/v1/tools", "offers", false, "", f.offers},
+		{"GET", "/v1/mcp", "list_mcp", false, "", f.listMCP},
 		{"PUT", "/v1/tools/{name}", "put_tool", false, "", f.putTool},
 		{"DELETE", "/v1/tools/{name}", "delete_tool", false, "server", f.deleteTool},
 		{"GET", ws + "/chain", "chain", false, "from limit", f.chain},
@@ -156,6 +157,7 @@ type Config struct {
 	Log       *slog.Logger
 	Follow    FeedFollow // what streams of decisions read
 	Anomalies feed.FollowAnomalies
+	MCP       func() []api.MCPServer // the MCP servers that are served; nil: none are
 }
 
 // Limits bound what is taken and answered.
@@ -265,7 +267,7 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if err := checkQuery(query, route.query); err != nil {
 		return nil, err
 	}
-	talk, err := talkOf(r)
+	talk, err := api.SessionOf(r.Header)
 	if err != nil {
 		return nil, err
 	}

@@ -452,6 +452,15 @@ func (f *Face) listTools(c *call) (*reply, error) {
 	return ok(list, err)
 }
 
+// listMCP answers which MCP servers there are, and how they stand: why a client does not find a tool.
+func (f *Face) listMCP(*call) (*reply, error) {
+	out := api.MCPServers{Servers: []api.MCPServer{}}
+	if f.MCP != nil {
+		out.Servers = f.MCP()
+	}
+	return jsonReply(http.StatusOK, out), nil
+}
+
 func (f *Face) listAgents(c *call) (*reply, error) {
 	page, err := f.page(c, nil, "agent")
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net/http"
 	"reflect"
 	"strings"
 	"time"
@@ -152,22 +151,4 @@ func (f *Face) polling(c *call) (context.Context, context.CancelFunc, error) {
 	ctx, cut := context.WithCancel(ctx)
 	stop := context.AfterFunc(f.Drain, cut)
 	return ctx, func() { stop(); cut(); cancel() }, nil
-}
-
-// maxTalkBytes bounds the name of a conversation.
-const maxTalkBytes = 64
-
-// talkOf is the conversation that a request belongs to; empty: the agent's default one.
-func talkOf(r *http.Request) (string, error) {
-	values := r.Header.Values("Hence-Session")
-	if len(values) > 1 {
-		return "", api.Problemf(api.CodeBadRequest, "the header Hence-Session is there %d times: send it once", len(values))
-	}
-	name := r.Header.Get("Hence-Session")
-	if len(name) > maxTalkBytes || name != "" && !printable(name) {
-		return "", api.Problemf(api.CodeBadRequest, "Hence-Session is %.80q: give at most %d printable ASCII characters",
-			name,
-			maxTalkBytes)
-	}
-	return name, nil
 }

@@ -235,6 +235,7 @@ func otherRows() []row {
 			asks: "ReadAll"},
 		{route: "commit", method: "POST", path: inDefault + "/commit", body: `{}`, status: 200, asks: "Commit"},
 		{route: "offers", method: "GET", path: "/v1/tools", status: 200},
+		{route: "list_mcp", method: "GET", path: "/v1/mcp", status: 200},
 		{route: "read_shard", method: "GET", path: inDefault + "/shards/x?wait_ms=1", header: []string{"If-None-Match",
 			`"5"`},
 			status: 304, asks: "Get"},

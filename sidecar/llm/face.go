@@ -37,8 +37,6 @@ import (
 // observeWait is how long a request waits for its record where it leaves without one, too.
 const observeWait = 250 * time.Millisecond
 
-const maxSession = 64 // bytes of a conversation's name, as on the other faces
-
 // Path is where the face is served: /llm/KEY/PROVIDER.
 const Path = "/llm"
 
@@ -168,8 +166,8 @@ func (f *Face) serve(w http.ResponseWriter, r *http.Request, provider, path stri
 			fmt.Sprintf("%d requests are under way: try again later", f.Calls))
 		return
 	}
-	if len(r.Header.Get("Hence-Session")) > maxSession {
-		refuse(w, provider, http.StatusBadRequest, fmt.Sprintf("Hence-Session has more than %d characters", maxSession))
+	if _, err := api.SessionOf(r.Header); err != nil {
+		refuse(w, provider, http.StatusBadRequest, api.AsProblem(err).Detail)
 		return
 	}
 	guest, err := enter()

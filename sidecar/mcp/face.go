@@ -178,11 +178,15 @@ func (f *Face) enter(r *http.Request) (*visit, error) {
 		return nil, api.Problemf(api.CodeNoRoute, "no MCP server %.40q is configured: %s lists the tools of all", server,
 			Path)
 	}
+	session, err := api.SessionOf(r.Header)
+	if err != nil {
+		return nil, err
+	}
 	guest, err := f.Enter(r)
 	if err != nil {
 		return nil, err
 	}
-	return &visit{guest: guest, server: server, session: r.Header.Get("Hence-Session"), tx: r.Header.Get("Hence-Tx")}, nil
+	return &visit{guest: guest, server: server, session: session, tx: r.Header.Get("Hence-Tx")}, nil
 }
 
 // fromHere: requests of programs have no Origin; those of pages have theirs.

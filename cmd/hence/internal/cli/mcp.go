@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,12 +15,14 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/mcptools"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/gate/upstream"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // mcpCmd groups the commands about MCP servers and clients.
 type mcpCmd struct {
-	Ls    mcpLsCmd    `cmd:"" help:"List the tools of MCP servers, with the hashes of their schemas."`
-	Stdio mcpStdioCmd `cmd:"" help:"Serve an MCP client on standard input and output what a sidecar serves."`
+	Ls     mcpLsCmd     `cmd:"" help:"List the tools of MCP servers, with the hashes of their schemas."`
+	Status mcpStatusCmd `cmd:"" help:"List the MCP servers that a sidecar serves, and how each stands."`
+	Stdio  mcpStdioCmd  `cmd:"" help:"Serve an MCP client on standard input and output what a sidecar serves."`
 }
 
 // catalogues is where a command finds MCP servers.
@@ -82,6 +87,43 @@ func (c *mcpLsCmd) Run(ctx context.Context, s Streams) error {
 		if one.Phase != upstream.Ready && err == nil {
 			err = fmt.Errorf("the MCP server %s is %s: %s", one.Name, one.Phase, one.Err)
 		}
+	}
+	return err
+}
+
+// mcpStatusCmd is the configuration of "hence mcp status".
+type mcpStatusCmd struct {
+	output
+	asking
+}
+
+// Help is what "hence mcp status --help" says beyond the flags.
+func (c *mcpStatusCmd) Help() string {
+	return `The tools of a server that is away are the last ones known: a call of one says that it is away.
+
+Exit code: 0, 1 if the sidecar cannot be reached, 3 if a server is not ready.`
+}
+
+// Run asks the sidecar.
+func (c *mcpStatusCmd) Run(ctx context.Context, s Streams) error {
+	got, err := c.client().MCPServers(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the MCP servers: %w", err)
+	}
+	err = c.print(s.Out, got, func(w io.Writer) error {
+		t := show.Table{Head: []string{"SERVER", "STATE", "SINCE", "TOOLS", "WHY"}}
+		for _, one := range got.Servers {
+			t.Add(one.Name, one.State, one.Since.UTC().Format(time.RFC3339), strconv.Itoa(len(one.Tools)),
+				cmp.Or(one.Error, "-"))
+			for _, left := range one.LeftOut {
+				t.Add(one.Name, "left out", "", "", left)
+			}
+		}
+		return printList(w, t, "the sidecar serves no MCP server: start it with --mcp FILE", "")
+	})
+	away := func(one api.MCPServer) bool { return one.State != upstream.Ready }
+	if err == nil && slices.ContainsFunc(got.Servers, away) {
+		return errCheck
 	}
 	return err
 }
