@@ -280,6 +280,24 @@ export interface List {
   next?: string
 }
 
+export interface MCPServer {
+  name: string
+  state: "starting" | "ready" | "failed"
+  /** Why it is not ready */
+  error?: string
+  since: string
+  /** What it calls itself, with its version */
+  server?: string
+  /** Tools that cannot be called, each with the reason */
+  left_out: Array<string>
+  /** Those of a server that is away are the last ones known */
+  tools: Array<Record<string, unknown>>
+}
+
+export interface MCPServers {
+  servers: Array<MCPServer>
+}
+
 /** For mode ordered only: what the transaction claims from its begin to its seal. Nobody who begins later is given it before. Everything that the seal names must lie within, reads outside of any transaction too, else the transaction is aborted with incomplete_footprint. */
 export type May = Array<Want>
 

@@ -266,6 +266,20 @@ class List(TypedDict):
     next: NotRequired[str]
 
 
+class MCPServer(TypedDict):
+    name: str
+    state: Literal["starting", "ready", "failed"]
+    error: NotRequired[str]
+    since: str
+    server: NotRequired[str]
+    left_out: list[str]
+    tools: list[dict[str, Any]]
+
+
+class MCPServers(TypedDict):
+    servers: list[MCPServer]
+
+
 Offer = TypedDict("Offer", {
     "name": "str",
     "description": "NotRequired[str]",
