@@ -110,7 +110,7 @@ python: ## the Python client's suite and its scenarios at full size
 	HENCE_REQUIRE_PYTHON=1 HENCE_PY_TURNS=200 HENCE_PY_ROUNDS=10 HENCE_PY_NULLS=1000 $(GO) test -count=1 -v -timeout 30m ./it/pythonclient
 
 typescript: ## the TypeScript client: built, installed from its tarball, and its suite
-	HENCE_REQUIRE_NODE=1 HENCE_JS_TURNS=200 HENCE_JS_ROUNDS=10 $(GO) test -count=1 -v -timeout 30m ./it/jsclient
+	HENCE_REQUIRE_NODE=1 HENCE_JS_TURNS=200 HENCE_JS_ROUNDS=10 HENCE_JS_NULLS=1000 $(GO) test -count=1 -v -timeout 30m ./it/jsclient
 
 doors: ## MCP clients and servers of others, as released, through Hence and bare; needs Node.js, Python and their registries
 	HENCE_TEST_DOORS=1 $(GO) test -count=1 -v -timeout 30m ./it/doors

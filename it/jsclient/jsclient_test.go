@@ -29,7 +29,7 @@ const (
 func TestMain(m *testing.M) { harness.Main(m) }
 
 // TestTypeScriptClient runs the package's suite as installed from its tarball, and the blocks of each page as one
-// program. HENCE_JS_TURNS and HENCE_JS_ROUNDS are its sizes; make typescript has the full ones.
+// program. HENCE_JS_TURNS, HENCE_JS_ROUNDS and HENCE_JS_NULLS are its sizes; make typescript has the full ones.
 func TestTypeScriptClient(t *testing.T) {
 	project := installed(t)
 	env := dev(t)
@@ -37,7 +37,7 @@ func TestTypeScriptClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(run(t, project, env, "node", "--test", "test/"))
-	for _, page := range []string{"typescript.md", "langgraph-js.md"} {
+	for _, page := range []string{"typescript.md", "langgraph-js.md", "openai-agents-js.md"} {
 		t.Run(page, func(t *testing.T) { pasted(t, project, env, page) })
 	}
 }
@@ -107,7 +107,7 @@ func installed(t *testing.T) string {
 	}
 	run(t, project, nil, "npm", "install", "--silent", "--no-audit", "--no-fund", "--offline", "--legacy-peer-deps",
 		"./hence-client-0.1.0.tgz")
-	for _, peer := range []string{"@langchain", "zod"} { // what a user of the node has installed
+	for _, peer := range []string{"@langchain", "@openai", "zod"} { // what a user of the node has installed
 		for _, name := range below(t, filepath.Join(kept, "node_modules"), peer) {
 			to := filepath.Join(project, "node_modules", name)
 			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {

@@ -1,5 +1,6 @@
 """The OpenAI Agents SDK over a running sidecar, with a scripted model."""
 
+import dataclasses
 import json
 import unittest
 import uuid
@@ -77,6 +78,13 @@ class Turns(unittest.IsolatedAsyncioTestCase):
     async def test_unknown_local_tool_is_refused(self):
         with self.assertRaisesRegex(UserError, "hence.reads"):  # the SDK's own error around ours; the run ends
             await self.run_turns([look], [("u", "look", {"q": "a"})])
+
+    async def test_plain_name(self):
+        """APIs of models take no "." in a name: board_post is the policy's board.post."""
+        plain = dataclasses.replace(post, name="board_post")
+        mark = uuid.uuid4().hex
+        await self.run_turns([plain], [(mark, "board_post", {"line": mark})])
+        self.assertEqual([e["call"] for e in self.effects["effects"]], [mark])
 
     async def test_two_turns(self):
         mark = uuid.uuid4().hex

@@ -6,26 +6,12 @@ import { BaseStore, type GetOperation, type Item, type ListNamespacesOperation, 
   type PutOperation, type SearchOperation } from '@langchain/langgraph'
 import { ToolNode, type ToolNodeOptions } from '@langchain/langgraph/prebuilt'
 import { Client, HenceError, Problem, Refused, refused, valueOf, type Decision, type Receipt, type Shard } from './index.js'
+import { UnknownLocalTool, abort, declared, policyNames, settle, told } from './turns.js'
+
+export { UnknownLocalTool, acts, reads } from './turns.js'
 
 type Tool = ToolNode['tools'][number]
 type SearchItem = Item & { score?: number }
-
-const declarations = new WeakMap<object, 'reads' | 'acts'>()
-
-/** A local tool that only looks. */
-export function reads<T extends object>(tool: T): T {
-  declarations.set(tool, 'reads')
-  return tool
-}
-
-/** A local tool that may act outside of Hence: those of a turn run one after another, as the model asked for them. */
-export function acts<T extends object>(tool: T): T {
-  declarations.set(tool, 'acts')
-  return tool
-}
-
-/** A local tool that the policy does not know was to be run, and nobody has said what it does. */
-export class UnknownLocalTool extends HenceError {}
 
 /** One turn of a model: its transaction, and the local tools that act, each behind the one before it. */
 interface Turn {
@@ -42,7 +28,7 @@ interface Turn {
  */
 export class HenceToolNode extends ToolNode {
   readonly #client: Client
-  #policy: Set<string> | undefined
+  #policy: Map<string, string> | undefined
   readonly #turns = new Map<string, Turn>()
 
   constructor(tools: Tool[], options: ToolNodeOptions & { client?: Client } = {}) {
@@ -59,11 +45,11 @@ export class HenceToolNode extends ToolNode {
       for (const call of calls) this.#turns.set(call.id!, turn)
       try {
         const out = await super.run(input, config)
-        await this.#settle(turn.tx)
+        await settle(this.#client, turn.tx)
         return out
       } catch (e) {
         if (!(e instanceof Problem) || e.decision.tx !== turn.tx) {
-          await this.#abort(turn.tx, String(e))
+          await abort(this.#client, turn.tx, String(e))
           throw e
         }
         // The same calls are made again where only the order stood in the way; a stale ground is the model's to see.
@@ -81,8 +67,9 @@ export class HenceToolNode extends ToolNode {
   protected override async runTool(call: ToolCall, config: any, state: unknown): Promise<any> {
     const turn = this.#turns.get(call.id!)
     if (!turn) return super.runTool(call, config, state)
-    if (this.#policy!.has(call.name)) {
-      const body = { tool: call.name, args: call.args, call: call.id }
+    const known = this.#policy!.get(call.name)
+    if (known) {
+      const body = { tool: known, args: call.args, call: call.id }
       const receipt = await this.#client.ask<Receipt>('POST', `/v1/tx/${turn.tx}/effects`, { body, key: `${turn.key}/${call.id}` })
       if (receipt.state === 'failed') return toolMessage(call, receipt.detail ?? 'the tool refused', 'error')
       const said = receipt.result ?? receipt.note ?? receipt.state
@@ -99,12 +86,9 @@ export class HenceToolNode extends ToolNode {
 
   /** Begins the turn's transaction. A replayed checkpoint gets the same one, unless that was aborted. */
   async #begin(calls: ToolCall[], key: string): Promise<Turn> {
-    this.#policy ??= new Set((await this.#client.tools()).map((offer) => offer.name))
+    this.#policy ??= policyNames(await this.#client.tools())
     for (const tool of this.tools) {
-      if (!this.#policy.has(tool.name!) && !declarations.has(tool)) {
-        throw new UnknownLocalTool(`the policy does not know the tool ${tool.name}, so nobody has said what it does: declare it in ` +
-          'the policy, or wrap it as reads(tool) if it only looks, as acts(tool) if it may act outside of Hence')
-      }
+      if (!this.#policy.has(tool.name!) && !declared(tool)) throw new UnknownLocalTool(tool.name)
     }
     let tx = ''
     let n = 0
@@ -119,41 +103,16 @@ export class HenceToolNode extends ToolNode {
     let last: Promise<void> = Promise.resolve()
     for (const call of calls) {
       const tool = this.tools.find((t) => t.name === call.name)
-      if (!tool || declarations.get(tool) !== 'acts' || this.#policy.has(call.name)) continue
+      if (!tool || declared(tool) !== 'acts' || this.#policy.has(call.name)) continue
       turn.before.set(call.id!, last)
       last = new Promise((done) => turn.through.set(call.id!, done))
     }
     return turn
   }
-
-  async #settle(tx: string): Promise<void> {
-    let d: Decision
-    try {
-      d = await this.#client.ask('POST', `/v1/tx/${tx}/seal`, { body: {}, query: { wait_ms: 25_000 } })
-    } catch (e) {
-      if (!(e instanceof Problem) || e.decision.state !== 'aborted') throw e
-      d = e.decision as Decision
-    }
-    while (d.state === 'sealed') d = await this.#client.ask('GET', `/v1/tx/${tx}`, { query: { wait_ms: 25_000 } })
-    if (d.state !== 'committed') throw refused(d)
-  }
-
-  async #abort(tx: string, reason: string): Promise<void> {
-    try {
-      await this.#client.ask('POST', `/v1/tx/${tx}/abort`, { body: { reason: reason.slice(0, 128) }, patienceMs: 500, timeoutMs: 2_000 })
-    } catch (e) {
-      if (!(e instanceof Problem)) throw e // else it is over already, or its deadline ends it
-    }
-  }
 }
 
 function toolMessage(call: ToolCall, content: string, status: 'success' | 'error'): ToolMessage {
   return new ToolMessage({ content, status, name: call.name, tool_call_id: call.id ?? '' })
-}
-
-function told(p: Problem): string {
-  const again = p.reRead.length ? ` Read again before another attempt: ${p.reRead.join(', ')}.` : ''
-  return `Refused (${p.code}): ${p.detail}. Nothing of this turn has happened.${again}`
 }
 
 /** The calls that the node is to make, as ToolNode itself picks them. */

@@ -11,6 +11,7 @@ import { HenceStore, HenceToolNode, UnknownLocalTool, acts, reads } from 'hence-
 
 const turns = Number(process.env.HENCE_JS_TURNS ?? 10)
 const rounds = Number(process.env.HENCE_JS_ROUNDS ?? 2)
+const nulls = Number(process.env.HENCE_JS_NULLS ?? 20)
 const width = 5
 const sink = () => (fs.existsSync(process.env.HENCE_SINK) ? fs.readFileSync(process.env.HENCE_SINK, 'utf8').split('\n') : [])
 
@@ -120,4 +121,30 @@ test('a put on what was overwritten is refused, and the store does what stores d
   assert.ok((await ann.listNamespaces({ prefix: ['memories'] })).some((ns) => ns[1] === namespace[1]))
   await ann.delete(namespace, 'a')
   assert.equal(await ann.get(namespace, 'a'), null)
+})
+
+test('a null over what another one wrote meanwhile is refused', async () => { // deer-flow's case
+  const [planner, nuller] = ['planner-', 'nuller-'].map((name) => new Client({ session: name + crypto.randomUUID() }))
+  let ends = 0
+  let named = 0
+  for (let n = 0; n < nulls; n++) {
+    const at = 'todos/' + crypto.randomUUID()
+    const mine = await nuller.begin()
+    await mine.get(at)
+    const other = await planner.transaction(async (tx) => {
+      await tx.set(at, ['buy', 'cook'])
+      return tx
+    })
+    try {
+      await mine.set(at, null)
+      await mine.commit()
+    } catch (e) {
+      if (!(e instanceof StaleRead)) throw e
+      if (e.decision.tx === mine.id && e.decision.moved_by === other.id) named++
+    }
+    const kept = await planner.transaction((tx) => tx.get(at))
+    if (JSON.stringify(kept) === JSON.stringify(['buy', 'cook'])) ends++
+  }
+  console.log(`null overwrite: ${ends} of ${nulls} end with the non-null value, ${named} nulls named in a decision`)
+  assert.deepEqual([ends, named], [nulls, nulls])
 })

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import types
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -20,6 +22,22 @@ def reads(tool: T) -> T:
 def acts(tool: T) -> T:
     """Says that a local tool acts, and that Hence is not to hold or undo it: it runs once, in issuance order."""
     return _mark(tool, "acts")
+
+
+def policy_names(offers: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """The policy's tools by the names that frameworks have for them. APIs of models take no "." in a name: board_post is
+    board.post, unless the policy has a tool of that name, or two that would share it."""
+    names: dict[str, str] = {}
+    shared = set()
+    for offer in offers:
+        plain = re.sub(r"[^a-zA-Z0-9_-]", "_", offer["name"])
+        for alias in {plain, plain.replace("-", "_")}:
+            if alias in names:
+                shared.add(alias)
+            names[alias] = offer["name"]
+    for alias in shared:
+        del names[alias]
+    return names | {offer["name"]: offer["name"] for offer in offers}
 
 
 def _mark(tool: Any, what: str) -> Any:

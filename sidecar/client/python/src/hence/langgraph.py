@@ -26,7 +26,7 @@ from langgraph.store.base import (
 
 from . import _core, aio
 from . import _sync as sync
-from ._declared import declared
+from ._declared import declared, policy_names
 from .errors import HenceError, Problem, Refused, UnknownLocalTool
 
 _turn: contextvars.ContextVar[_Turn | None] = contextvars.ContextVar("hence_turn", default=None)
@@ -95,7 +95,7 @@ class HenceToolNode(ToolNode):
                            for name, tool in self.tools_by_name.items()}
         self._client = client
         self._aclient: aio.Client | None = None
-        self._policy: frozenset[str] | None = None
+        self._policy: dict[str, str] | None = None
 
     def _sync_client(self) -> sync.Client:
         if self._client is None:
@@ -113,7 +113,7 @@ class HenceToolNode(ToolNode):
     def _known(self, config: _core.Config) -> _core.Flow:
         """Names of the policy's tools. A local one of none of these has to be declared: else it is refused here."""
         if self._policy is None:
-            self._policy = frozenset(offer["name"] for offer in (yield from _core.tools(config)))
+            self._policy = policy_names((yield from _core.tools(config)))
         for name, spellings in self._functions.items():
             if name not in self._policy and not declared(*spellings):
                 raise UnknownLocalTool(
@@ -136,7 +136,7 @@ class HenceToolNode(ToolNode):
         return _Turn(tx, f"{key}/{n}", acts)
 
     def _effect(self, config: _core.Config, turn: _Turn, call: Any) -> _core.Flow:
-        body = {"tool": call["name"], "args": call["args"], "call": call["id"]}
+        body = {"tool": (self._policy or {})[call["name"]], "args": call["args"], "call": call["id"]}
         receipt = yield from _core.ask(config, "POST", f"/v1/tx/{turn.tx}/effects", body, f"{turn.key}/{call['id']}")
         text = receipt.get("result", receipt.get("note") or receipt["state"])
         if receipt["state"] == "failed":

@@ -18,7 +18,7 @@ from agents import FunctionTool, RunHooks
 from openai.types.responses import ResponseFunctionToolCall
 
 from . import _core, aio
-from ._declared import declared
+from ._declared import declared, policy_names
 from .errors import Problem, Refused, UnknownLocalTool
 
 
@@ -39,7 +39,7 @@ class Door(RunHooks):
 
     def __init__(self, client: aio.Client | None = None):
         self._client = client
-        self._policy: frozenset[str] | None = None
+        self._policy: dict[str, str] | None = None
         self._declared: dict[str, str] = {}
         #: Of the last turn that has settled.
         self.decision: dict[str, Any] | None = None
@@ -75,7 +75,7 @@ class Door(RunHooks):
             if turn.tx:
                 return
             if self._policy is None:
-                self._policy = frozenset(offer["name"] for offer in await c.tools())
+                self._policy = policy_names(await c.tools())
             tx = (await c.drive(_core.begin(c.config, {}, uuid.uuid4().hex)))["tx"]
             planned = [call for call, name in turn.calls if name in self._policy]
             if planned:
@@ -118,7 +118,7 @@ class Door(RunHooks):
     async def _effect(self, turn: _Turn, tool: FunctionTool, call: str, arguments: str) -> Any:
         c = self.client
         args = json.loads(arguments or "{}")
-        body = {"tool": tool.name, "args": args, "call": call}
+        body = {"tool": (self._policy or {})[tool.name], "args": args, "call": call}
         receipt = await c.drive(_core.ask(c.config, "POST", f"/v1/tx/{turn.tx}/effects", body))
         if receipt["state"] == "failed":
             return f"Failed: {receipt.get('detail') or 'the tool refused'}"
