@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/it/tenlines"
 )
 
 const (
@@ -40,6 +41,27 @@ func TestTypeScriptClient(t *testing.T) {
 	for _, page := range []string{"typescript.md", "langgraph-js.md", "openai-agents-js.md"} {
 		t.Run(page, func(t *testing.T) { pasted(t, project, env, page) })
 	}
+	for _, example := range []string{"langgraph-js", "openai-agents-js"} {
+		t.Run("ten lines, "+example, func(t *testing.T) {
+			tenlines.Hold(t, example, ".mjs", board(env), func(t *testing.T, dir, file string, more ...string) string {
+				if err := os.Symlink(filepath.Join(project, "node_modules"), filepath.Join(dir, "node_modules")); err != nil &&
+					!errors.Is(err, os.ErrExist) {
+					t.Fatal(err)
+				}
+				return run(t, dir, append(more, env...), "node", file)
+			})
+		})
+	}
+}
+
+// board is the file that the sidecar's posts are in.
+func board(env []string) string {
+	for _, v := range env {
+		if path, is := strings.CutPrefix(v, "HENCE_SINK="); is {
+			return path
+		}
+	}
+	return ""
 }
 
 // pasted runs the JavaScript blocks of a page one after another in one program, as a reader would who pastes them.

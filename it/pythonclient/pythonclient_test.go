@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/it/tenlines"
 )
 
 const (
@@ -41,6 +42,23 @@ func TestPythonClient(t *testing.T) {
 	for _, page := range []string{"python.md", "langgraph.md", "openai-agents.md"} {
 		t.Run(page, func(t *testing.T) { pasted(t, python, env, "../../docs/"+page) })
 	}
+	for _, example := range []string{"langgraph-py", "openai-agents-py"} {
+		t.Run("ten lines, "+example, func(t *testing.T) {
+			tenlines.Hold(t, example, ".py", board(env), func(t *testing.T, dir, file string, more ...string) string {
+				return run(t, dir, append(more, env...), python, "-W", "ignore", file)
+			})
+		})
+	}
+}
+
+// board is the file that the sidecar's posts are in.
+func board(env []string) string {
+	for _, v := range env {
+		if path, is := strings.CutPrefix(v, "HENCE_SINK="); is {
+			return path
+		}
+	}
+	return ""
 }
 
 var block = regexp.MustCompile("(?ms)^```python\n(.*?)^```$")
