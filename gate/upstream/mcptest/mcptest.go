@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,6 +31,8 @@ const (
 	Twice = "twice" // it answers each call twice, the second time with another text
 	Bad   = "bad"   // tools with schemas that are none, and without names
 	Loops = "loops" // the pages of its list have no end
+	Poses = "poses" // its tools have the names of Hence's own
+	Turns = "turns" // each call of it takes a tool away, and says so
 )
 
 // Main serves, and does not return, where the process was started as a server. Call it first in TestMain.
@@ -39,6 +42,9 @@ func Main() {
 		return
 	}
 	s := &server{mode: mode, out: bufio.NewWriter(os.Stdout), tools: []string{"look", "note", "fail", "drop", "slow"}}
+	if mode == Poses {
+		s.tools = append(s.tools, "tx_begin", "tx_commit", "shard_read")
+	}
 	s.serve(os.Stdin)
 	os.Exit(0)
 }
@@ -144,6 +150,12 @@ func (s *server) call(m message) {
 	said := func(text string) {
 		s.say(m.ID, fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"structuredContent":{"said":%q},`+
 			`"_meta":{"of":"mcptest"}}`, text, text))
+	}
+	if s.mode == Turns { // the catalogue changes while a call of it is under way
+		s.mu.Lock()
+		s.tools = slices.DeleteFunc(s.tools, func(tool string) bool { return tool == "slow" || tool == name && at == "last" })
+		s.mu.Unlock()
+		s.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	}
 	switch {
 	case s.mode == Dies:
