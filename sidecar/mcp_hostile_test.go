@@ -69,8 +69,8 @@ func (d *hostileDoor) made(server, tool, at string) int {
 	return len(keys)
 }
 
-// What comes of each call of a hostile server is what that server's own log says: what is taken for done was made, what
-// is not taken for begun was not, and nothing was made twice. Meanwhile a good server is served.
+// What comes of each call of a hostile server is what that server's own log says: what is taken for done was made,
+// what is not taken for begun was not, and nothing was made twice. Meanwhile a good server is served.
 func TestMCPHostile(t *testing.T) {
 	d := openHostile(t)
 	const each = 3

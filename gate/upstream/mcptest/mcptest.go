@@ -32,7 +32,7 @@ const (
 	Bad   = "bad"   // tools with schemas that are none, and without names
 	Loops = "loops" // the pages of its list have no end
 	Poses = "poses" // its tools have the names of Hence's own
-	Turns = "turns" // each call of it takes a tool away, and says so
+	Turns = "turns" // its first call takes tools away, and says so before it answers
 )
 
 // Main serves, and does not return, where the process was started as a server. Call it first in TestMain.
@@ -153,7 +153,7 @@ func (s *server) call(m message) {
 	}
 	if s.mode == Turns { // the catalogue changes while a call of it is under way
 		s.mu.Lock()
-		s.tools = slices.DeleteFunc(s.tools, func(tool string) bool { return tool == "slow" || tool == name && at == "last" })
+		s.tools = slices.DeleteFunc(s.tools, func(tool string) bool { return tool == "slow" || tool == "drop" })
 		s.mu.Unlock()
 		s.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	}
