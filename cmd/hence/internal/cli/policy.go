@@ -21,6 +21,7 @@ type policyCmd struct {
 	Fuzz    policyFuzzCmd    `cmd:"" help:"Rewrite names of resources and find scopes that stop overlapping."`
 	Schema  policySchemaCmd  `cmd:"" help:"Print the JSON Schema of policy files."`
 	Init    policyInitCmd    `cmd:"" help:"Print a first policy for the tools of MCP servers."`
+	DryRun  policyDryRunCmd  `cmd:"" help:"Say what a policy would make of the calls in a log."`
 }
 
 // policyFile is the file that a command is about.
