@@ -55,6 +55,7 @@ type Taken struct {
 	May    []sequencer.Scope `json:"may,omitempty"`
 }
 
+// String is the class and the scopes, in words.
 func (t *Taken) String() string {
 	var all []string
 	for _, s := range append(slices.Clone(t.Scopes), t.May...) {
@@ -154,7 +155,8 @@ func (r *Report) Write(w io.Writer) error {
 			_ = show.Plainly(&b, "\n%s call %d, %s: refused: %s", d.Tx, d.Index, d.Tool, d.Refused)
 			continue
 		}
-		_ = show.Plainly(&b, "\n%s call %d, %s: was %s\n  would be %s", d.Tx, d.Index, d.Tool, d.Was.String(), d.Would.String())
+		_ = show.Plainly(&b, "\n%s call %d, %s: was %s\n  would be %s", d.Tx, d.Index, d.Tool, d.Was.String(),
+			d.Would.String())
 	}
 	if len(r.Differs) > 0 {
 		b.WriteByte('\n')
