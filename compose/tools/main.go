@@ -1,6 +1,6 @@
-// Command tools is the outside world of the compose example: a payment ledger, a file store and a mail server, each as
-// a process of its own ("tools ledger", "tools files", "tools mail"). They show what Hence asks of a service: one that
-// takes an Idempotency-Key gets each effect once.
+// Command tools is the outside world of the compose example: a payment ledger, a file store, a mail server and an MCP
+// server, each a process of its own ("tools ledger", "tools files", "tools mail", "tools shelf"). They show what Hence
+// asks of a service: one that takes an Idempotency-Key gets each effect once.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("name what to run: ledger, files, mail, or check URL")
+		return errors.New("name what to run: ledger, files, mail, shelf, or check URL")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	listen := flags.String("listen", ":7480", "address of the HTTP interface")
@@ -49,8 +49,10 @@ func run(ctx context.Context, args []string) error {
 		return runFiles(ctx, *listen, *data)
 	case "mail":
 		return runMail(ctx, *listen, *smtp)
+	case "shelf":
+		return serve(ctx, "shelf", *listen, newShelf())
 	}
-	return fmt.Errorf("%q is not one of ledger, files, mail", args[0])
+	return fmt.Errorf("%q is not one of ledger, files, mail, shelf", args[0])
 }
 
 func runLedger(ctx context.Context, listen, data, secret string) error {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // post sends a body under a key and returns status and answer.
@@ -130,5 +132,32 @@ func TestJournalBound(t *testing.T) {
 	if _, err := openJournal[int](filepath.Join(dir, "missing"), "n", 2); err == nil ||
 		!strings.Contains(err.Error(), "writable") {
 		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
+// TestShelf orders each key once.
+func TestShelf(t *testing.T) {
+	server := httptest.NewServer(newShelf())
+	defer server.Close()
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: server.URL, DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for _, c := range []struct {
+		tool, key string
+		count     int
+		want      string
+	}{{"look", "", 0, "10 mugs"}, {"order", "a", 5, "ordered 5 mugs"}, {"order", "a", 5, "ordered 5 mugs"},
+		{"order", "b", 0, "count is 0: order 1 to 1000"}, {"look", "", 0, "15 mugs"}} {
+		out, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Meta: mcp.Meta{"hence/key": c.key},
+			Arguments: map[string]any{"item": "mugs", "count": c.count}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := out.Content[0].(*mcp.TextContent).Text; text != c.want {
+			t.Errorf("%s %q: %q, want %q", c.tool, c.key, text, c.want)
+		}
 	}
 }

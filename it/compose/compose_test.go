@@ -26,6 +26,7 @@ func TestCompose(t *testing.T) {
 	t.Run("secured", s.secured)
 	t.Run("alone", s.alone)
 	t.Run("watch", s.watch)
+	t.Run("mcp", s.mcp)
 	t.Run("orders", s.orders)
 	t.Run("volumes", s.volumes)
 }

@@ -13,12 +13,14 @@ import (
 // compose network in the clear, as compose/README.md says.
 func TestComposePolicy(t *testing.T) {
 	binary := harness.Binary(t)
-	out, code, err := harness.Spawn(t, binary, nil, "policy", "test", "../../compose/policy.yaml").Wait(time.Minute)
-	if err != nil || code != 0 {
-		t.Errorf("hence policy test: exit code %d: %v\n%s", code, err, out)
+	for _, file := range []string{"../../compose/policy.yaml", "../../compose/mcp/policy.yaml"} {
+		out, code, err := harness.Spawn(t, binary, nil, "policy", "test", file).Wait(time.Minute)
+		if err != nil || code != 0 {
+			t.Errorf("hence policy test: exit code %d: %v\n%s", code, err, out)
+		}
 	}
 	lints := harness.Spawn(t, binary, nil, "policy", "lint", "-o", "json", "../../compose/policy.yaml")
-	out, _, err = lints.Wait(time.Minute)
+	out, _, err := lints.Wait(time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
