@@ -2,6 +2,7 @@ package sequencer_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -87,6 +88,11 @@ func (m *machine) step(in *sequencer.Intent) (string, error) {
 	}
 	m.log = append(m.log, in)
 	st := m.fold.State()
+	again, err := sequencer.Restore(st, m.weaken)
+	if m.weaken == 0 && (err != nil || !maps.Equal(again.Counters(), m.fold.Counters())) { // a rule off, they may differ
+		return "", fmt.Errorf("the fold counts %v, and one that is restored from its state does not (%v)",
+			m.fold.Counters(), err)
+	}
 	m.chain = append(m.chain, st.Chain)
 	var out strings.Builder
 	for i := range step.Outcomes {
