@@ -94,8 +94,9 @@ explore-retract: ## retraction on 3 transactions and 2 scopes, complete
 exact: ## the detectors of anomalies on every history of 550,970 and on 100,000 random ones
 	HENCE_EXACT_ALL=1 $(GO) test -count=1 -v -timeout 1h -run '^TestExact$$' ./sequencer/anomaly
 
-mutants: ## breaks the gate's rule clause by clause: the model, the explorer, the simulator or a table must find each
+mutants: ## breaks the gate's rule clause by clause, and the code by each patch of it/mutants: a test must notice each
 	HENCE_TEST_MUTANTS=1 $(GO) test -count=1 -v -timeout 2h -run '^TestMutants$$' ./gate
+	HENCE_TEST_MUTANTS=1 $(GO) test -count=1 -v -timeout 2h -run '^TestMutants$$' ./it/mutants
 
 sim: ## SCHEDULES schedules of the simulator
 	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sidecar/sim -schedules $(SCHEDULES)

@@ -1,0 +1,220 @@
+// Package mutants breaks the code one rule at a time and looks whether a test notices: a rule whose absence nobody
+// notices is not tested.
+//
+// A file of patches holds one defect each, as a unified difference of few lines. What stands before the difference says
+// which rule it breaks ("rule: ..."), which packages are to notice ("test: ./package ..."), perhaps by which tests
+// alone ("run: PATTERN"), and, where nothing can notice, why not ("equivalent: ...").
+package mutants
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	root    = "../.."
+	envAll  = "HENCE_TEST_MUTANTS" // 1: all are run, not a sample
+	enough  = .95                  // the share of those that are not equivalent that has to be noticed
+	longest = 5 * time.Minute      // of one
+)
+
+// patch is one defect.
+type patch struct {
+	name, rule, run, equivalent string
+	tests                       []string
+	file                        string // that it changes
+	broken                      []byte // what the file is then
+}
+
+// read reads a patch and applies it to the tree as it is, in memory.
+func read(path string) (*patch, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &patch{name: strings.TrimSuffix(filepath.Base(path), ".patch")}
+	head, diff, found := strings.Cut(string(text), "--- a/")
+	if !found {
+		return nil, fmt.Errorf("%s has no difference", path)
+	}
+	for line := range strings.Lines(head) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "rule":
+			p.rule = value
+		case "test":
+			p.tests = strings.Fields(value)
+		case "run":
+			p.run = value
+		case "equivalent":
+			p.equivalent = value
+		}
+	}
+	if p.rule == "" || len(p.tests) == 0 {
+		return nil, fmt.Errorf("%s does not say which rule it breaks, or which packages are to notice", path)
+	}
+	p.file, _, _ = strings.Cut(diff, "\n")
+	source, err := os.ReadFile(filepath.Join(root, p.file))
+	if err != nil {
+		return nil, err
+	}
+	if p.broken, err = apply(string(source), diff); err != nil {
+		return nil, fmt.Errorf("%s does not apply to %s any more: %w", path, p.file, err)
+	}
+	return p, nil
+}
+
+// apply changes a text as the hunks of a difference say. Where a hunk belongs is found by its lines, which have to be
+// there once.
+func apply(source, diff string) ([]byte, error) {
+	for i, hunk := range strings.Split(diff, "\n@@ ")[1:] {
+		var before, after []string
+		for line := range strings.Lines(hunk[strings.IndexByte(hunk, '\n')+1:]) {
+			line = strings.TrimSuffix(line, "\n")
+			kind, rest := " ", ""
+			if line != "" {
+				kind, rest = line[:1], line[1:]
+			}
+			if kind != "+" {
+				before = append(before, rest)
+			}
+			if kind != "-" {
+				after = append(after, rest)
+			}
+		}
+		old := strings.Join(before, "\n")
+		if n := strings.Count(source, old); n != 1 {
+			return nil, fmt.Errorf("the lines of hunk %d are there %d times", i+1, n)
+		}
+		source = strings.Replace(source, old, strings.Join(after, "\n"), 1)
+	}
+	return []byte(source), nil
+}
+
+// all are the patches that there are. One that does not apply fails the test.
+func all(t *testing.T) (list []*patch) {
+	t.Helper()
+	paths, err := filepath.Glob("patches/*.patch")
+	if err != nil || len(paths) < 20 {
+		t.Fatalf("%d patches, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		p, err := read(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// noticed runs the tests on the broken code: which one fails first; empty: none does.
+func (p *patch) noticed(ctx context.Context, dir string) (by string, took time.Duration, err error) {
+	file, err := filepath.Abs(filepath.Join(root, p.file))
+	if err != nil {
+		return "", 0, err
+	}
+	broken, overlay := filepath.Join(dir, p.name+".go"), filepath.Join(dir, p.name+".json")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{file: broken}})
+	if err == nil {
+		err = os.WriteFile(broken, p.broken, 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(overlay, text, 0o600)
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	ctx, stop := context.WithTimeout(ctx, longest)
+	defer stop()
+	args := []string{"test", "-count=1", "-short", "-failfast", "-overlay", overlay}
+	if p.run != "" {
+		args = append(args, "-run", p.run)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, p.tests...)...)
+	cmd.Dir, cmd.WaitDelay = root, 10*time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	began := time.Now()
+	err = cmd.Run()
+	took = time.Since(began)
+	switch found := failed.FindStringSubmatch(out.String()); {
+	case err == nil:
+		return "", took, nil
+	case bytes.Contains(out.Bytes(), []byte("[build failed]")) || bytes.Contains(out.Bytes(), []byte("[setup failed]")):
+		return "", took, fmt.Errorf("%s does not compile:\n%s", p.name, out.String())
+	case found != nil:
+		return found[1], took, nil
+	case bytes.Contains(out.Bytes(), []byte("panic: ")):
+		return "a panic", took, nil
+	case ctx.Err() != nil:
+		return "time", took, nil
+	}
+	return "", took, fmt.Errorf("%s: %w\n%s", p.name, err, out.String())
+}
+
+// TestMutants applies every patch, and runs the tests on a few of them. With HENCE_TEST_MUTANTS=1 (make mutants) it
+// runs them on all, and 95 in 100 of those that are not equivalent have to be noticed.
+func TestMutants(t *testing.T) {
+	list := all(t)
+	if os.Getenv(envAll) != "1" {
+		sample := []string{"seal-derived-bytes", "replica-repeats"}
+		list = slices.DeleteFunc(list, func(p *patch) bool { return !slices.Contains(sample, p.name) })
+		if len(list) != len(sample) {
+			t.Fatalf("of the sample %v there are %d", sample, len(list))
+		}
+	}
+	dir, caught, counted := t.TempDir(), 0, 0
+	var missed []string
+	for _, p := range list {
+		by, took, err := p.noticed(t.Context(), dir)
+		switch {
+		case err != nil:
+			t.Error(err)
+			continue
+		case p.equivalent != "" && by != "":
+			t.Errorf("%s is said to be equivalent, and %s notices it", p.name, by)
+			continue
+		case p.equivalent != "":
+			t.Logf("%-40s equivalent: %s", p.name, p.equivalent)
+			continue
+		}
+		if counted++; by != "" {
+			caught++
+			t.Logf("%-40s %5.1f s  %s", p.name, took.Seconds(), by)
+			continue
+		}
+		missed = append(missed, p.name)
+		t.Logf("%-40s %5.1f s  NOT NOTICED: %s", p.name, took.Seconds(), p.rule)
+	}
+	t.Logf("%d of %d are noticed; not: %v", caught, counted, missed)
+	if float64(caught) < enough*float64(counted) {
+		t.Errorf("%d of %d are noticed, at least %.0f %% have to be", caught, counted, 100*enough)
+	}
+}
+
+// TestApply holds what a patch does, and that one that fits nowhere, or twice, is refused.
+func TestApply(t *testing.T) {
+	const diff = "x.go\n+++ b/x.go\n@@ -1,3 +1,3 @@\n a\n-b\n+c\n d\n"
+	if got, err := apply("a\nb\nd\ne\n", diff); err != nil || string(got) != "a\nc\nd\ne\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, source := range []string{"a\nx\nd\n", "a\nb\nd\na\nb\nd\n"} {
+		if got, err := apply(source, diff); err == nil {
+			t.Errorf("%q is taken for %q", source, got)
+		}
+	}
+}
