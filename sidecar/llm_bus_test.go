@@ -169,6 +169,29 @@ func TestBusModelsBeside(t *testing.T) {
 	}
 }
 
+// No page of a browser gets at the address that asks for no token, under whatever name it leads here.
+func TestBusFromHere(t *testing.T) {
+	for _, change := range []func(*Config){nil, func(c *Config) { c.Models = Models{} }} {
+		d := openBusModels(t, "enforce", change)
+		for _, c := range []struct {
+			host, origin string
+			status       int
+		}{{"", "", 200}, {"localhost:7000", "", 200}, {"[::1]:7000", "", 200}, {"127.0.0.2", "", 200},
+			{"evil.example:7000", "", 403}, {"10.0.0.1", "", 403}, {"", "http://127.0.0.1:7000", 403},
+			{"localhost.evil.example", "", 403}} {
+			r := must(http.NewRequestWithContext(background(t), "GET", d.BusURL()+"/shards", nil))(t)
+			if r.Host = c.host; c.origin != "" {
+				r.Header.Set("Origin", c.origin)
+			}
+			out := must(http.DefaultClient.Do(r))(t)
+			_ = out.Body.Close()
+			if out.StatusCode != c.status {
+				t.Errorf("host %q, origin %q: %d, wanted %d", c.host, c.origin, out.StatusCode, c.status)
+			}
+		}
+	}
+}
+
 // What an extractor names counts as what the vocabulary finds. Without its word enforce lets nothing through, and
 // observe all.
 func TestExtractor(t *testing.T) {

@@ -84,8 +84,11 @@ func (s *Sidecar) openBus() error {
 // busHandler also serves models, as S-Bus's proxy does: on loopback alone, as requests to models carry no token of
 // ours.
 func (s *Sidecar) busHandler(m *Member, loopback bool) http.Handler {
-	if s.llm == nil || !loopback {
+	if !loopback {
 		return s.bus.face
+	}
+	if s.llm == nil {
+		return fromHere(s.bus.face)
 	}
 	guest := func() (*llm.Guest, error) {
 		if s.drain.Err() != nil {
@@ -93,13 +96,31 @@ func (s *Sidecar) busHandler(m *Member, loopback bool) http.Handler {
 		}
 		return s.guestOf(m, m.Agent()), nil
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return fromHere(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1") {
 			unhurried(w)
 		}
 		if !s.llm.ServeBus(w, r, guest) {
 			s.bus.face.ServeHTTP(w, r)
 		}
+	}))
+}
+
+// fromHere lets programs of this machine alone through: where no token is asked for, a page in a browser could else
+// send requests, also under a name of its own that leads here.
+func fromHere(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		ip := net.ParseIP(strings.Trim(host, "[]"))
+		if r.Header.Get("Origin") != "" || !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "this address is for programs of this machine: no page of a browser, and no name but localhost or "+
+				"a loopback address", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
 	})
 }
 

@@ -1,9 +1,9 @@
 // Package mutants breaks the code one rule at a time and looks whether a test notices: a rule whose absence nobody
 // notices is not tested.
 //
-// A file of patches holds one defect each, as a unified difference of few lines. What stands before the difference says
-// which rule it breaks ("rule: ..."), which packages are to notice ("test: ./package ..."), perhaps by which tests
-// alone ("run: PATTERN"), and, where nothing can notice, why not ("equivalent: ...").
+// A patch has one defect, as a unified difference of few lines. What stands before it says which rule it breaks
+// ("rule: ..."), which packages are to notice ("test: ./package ..."), perhaps by which tests alone ("run: PATTERN"),
+// and, where nothing can notice, why not ("equivalent: ...").
 package mutants
 
 import (
