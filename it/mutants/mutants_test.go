@@ -105,7 +105,7 @@ func apply(source, diff string) ([]byte, error) {
 func all(t *testing.T) (list []*patch) {
 	t.Helper()
 	paths, err := filepath.Glob("patches/*.patch")
-	if err != nil || len(paths) < 20 {
+	if err != nil || len(paths) < 60 {
 		t.Fatalf("%d patches, %v", len(paths), err)
 	}
 	for _, path := range paths {

@@ -116,8 +116,14 @@ func TestMentionHoldsWatermark(t *testing.T) {
 
 	must(a.session.Mention(ctx, api.Told{}, []string{"shard:/x"}))(t)
 	a = a.crash(t, log.Door(), nil)
+	move()
 	if got := oldest(); got != a.view.At() {
 		t.Fatalf("the watermark stays at %d for a request whose process has ended", got)
+	}
+	m = must(a.session.Mention(ctx, api.Told{}, nil))(t) // an answer may use what its request did not name
+	move()
+	if got := oldest(); uint64(got) != m.View {
+		t.Fatalf("the watermark may pass to %d while a request of view %d that names nothing is under way", got, m.View)
 	}
 }
 
