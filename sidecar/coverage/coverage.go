@@ -50,9 +50,11 @@ func (l *Log) of(name string) *talk {
 // Read notes that a conversation was shown a scope.
 func (l *Log) Read(talk, scope string, at time.Time) {
 	t := l.of(talk)
-	if l.reads++; len(t.reads) < mostReads {
-		t.reads[scope] = read{l.reads, at}
+	if len(t.reads) >= mostReads { // of transactions that were given up, for the most part
+		clear(t.reads)
 	}
+	l.reads++
+	t.reads[scope] = read{l.reads, at}
 }
 
 // Ask notes that a request to a model leaves. The step that it ends has the reads that come after what it returns.

@@ -54,6 +54,12 @@ func TestBounds(t *testing.T) {
 	if len(l.talks) > 3 || l.talks["one"] != nil && len(l.talks["one"].reads) > mostReads {
 		t.Errorf("%d conversations", len(l.talks))
 	}
+	for i := range 2 * mostReads {
+		l.Read("two", fmt.Sprint(i), time.Time{})
+	}
+	if l.Read("two", "new", time.Time{}); !l.InStep("two", "new", 0) {
+		t.Error("a conversation that has read much has its newest read no more")
+	}
 	for range 100 {
 		l.Read("once", "x", time.Time{})
 		l.Seal("once", []string{"x"}, time.Time{})
