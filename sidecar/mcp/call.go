@@ -100,11 +100,14 @@ func (f *Face) look(ctx context.Context, v *visit, in made) (*sdk.CallToolResult
 		return refused(err), nil
 	}
 	receipt, err := v.guest.Effect(ctx, talk, d.Tx, &api.Effect{Tool: in.t.Public, Args: in.args})
+	// The client does not wait for the end of a transaction that only reads: nothing of what it is told depends on it.
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), f.Decided)
-	defer stop()
-	if _, aborted := v.guest.Abort(end, d.Tx, "it only read"); aborted != nil {
-		f.Log.Debug("a transaction that only read is left to its deadline", "tx", d.Tx, "error", aborted)
-	}
+	f.working.Go(func() {
+		defer stop()
+		if _, aborted := v.guest.Abort(end, d.Tx, "it only read"); aborted != nil {
+			f.Log.Debug("a transaction that only read is left to its deadline", "tx", d.Tx, "error", aborted)
+		}
+	})
 	if err != nil {
 		return f.failed(in, d.Tx, err), nil
 	}
