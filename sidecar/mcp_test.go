@@ -319,6 +319,61 @@ func TestMCPParallel(t *testing.T) {
 	}
 }
 
+// A call is made below the span that its client names, in the same trace.
+func TestMCPTrace(t *testing.T) {
+	d := openDoor(t)
+	s := d.enter(t, "", "", nil)
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	for parent, want := range map[string]string{"00-" + trace + "-00f067aa0ba902b7-01": "00-" + trace + "-",
+		"no": "<nil>", "": "<nil>"} {
+		for _, tool := range []string{"s__look", "s__note"} {
+			p := &sdk.CallToolParams{Name: tool, Arguments: map[string]any{"at": "traceparent"}}
+			if parent != "" {
+				p.Meta = sdk.Meta{"traceparent": parent}
+			}
+			out, err := s.CallTool(background(t), p)
+			if err != nil || !strings.HasPrefix(textOf(out), want) {
+				t.Errorf("%s with %q: the server is told %q, wanted %s (%v)", tool, parent, textOf(out), want, err)
+			}
+		}
+	}
+}
+
+// What a server says of a call's progress its client hears under its own token, before the answer; who has given none
+// hears of nothing.
+func TestMCPProgress(t *testing.T) {
+	d := openDoor(t)
+	heard := make(chan *sdk.ProgressNotificationParams, 10)
+	hears := func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { heard <- r.Params }
+	c := sdk.NewClient(&sdk.Implementation{Name: "test"}, &sdk.ClientOptions{ProgressNotificationHandler: hears})
+	s, err := c.Connect(background(t), &sdk.StreamableClientTransport{Endpoint: d.MCPURL(), DisableStandaloneSSE: true,
+		HTTPClient: &http.Client{Transport: bearer{d.Token(), nil}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, token := range []any{nil, "mine", "next"} {
+		p := &sdk.CallToolParams{Name: "s__slow", Arguments: map[string]any{"at": fmt.Sprint(token)}}
+		if token != nil {
+			p.SetProgressToken(token)
+		}
+		if out, err := s.CallTool(background(t), p); err != nil || !out.IsError { // it answers nothing else
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if len(heard) == 0 && token != nil {
+			t.Errorf("nothing is heard with the token %v", token)
+		}
+		for len(heard) > 0 { // the call has a key, so it is tried more than once
+			if got := <-heard; got.ProgressToken != token || got.Progress != 1 {
+				t.Errorf("with the token %v: %+v", token, got)
+			}
+		}
+	}
+	if out := calls(t, s, "s__look", map[string]any{"at": "x"}, ""); textOf(out) != "look x" || len(heard) > 0 {
+		t.Errorf("%+v, and %d more are heard", out, len(heard))
+	}
+}
+
 // A call whose outcome nobody knows ends its transaction, and the client is told so.
 func TestMCPUnknown(t *testing.T) {
 	d := openDoor(t)

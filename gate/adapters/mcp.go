@@ -53,7 +53,8 @@ func (a *mcpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error)
 	if a.servers == nil {
 		return gate.Answer{}, notSent("this process reaches no MCP server: start it with --mcp FILE")
 	}
-	call := upstream.Call{Tool: a.tool(c), Hash: a.spec.Schema, Args: c.Args, Meta: map[string]any{}}
+	call := upstream.Call{Tool: a.tool(c), Hash: a.spec.Schema, Args: c.Args, Meta: map[string]any{},
+		Progress: gate.ProgressOf(ctx)}
 	if c.Key != "" {
 		call.Meta[MetaKey] = c.Key
 	}

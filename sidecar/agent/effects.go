@@ -410,10 +410,10 @@ func (s *Agent) runTool(ctx context.Context, t *tx, e gate.Effect, slot *once.Sl
 	}
 	var answer gate.Answer
 	var failed error
-	ran := false
+	ran, hears := false, gate.ProgressOf(ctx)
 	started := s.loop.Go(func(ctx context.Context) {
 		defer done()
-		leased := s.under(ctx, t.incarnation)
+		leased := s.under(gate.WithProgress(ctx, hears), t.incarnation)
 		s.loop.Do(func() { answer, failed = s.engine.Run(leased, i.effect) }) // its sink answers
 		s.afterRun(t, i, failed)
 		ran = true

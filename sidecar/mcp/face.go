@@ -11,10 +11,12 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -27,6 +29,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/upstream"
@@ -99,6 +102,8 @@ type Face struct {
 	running chan struct{}
 	working sync.WaitGroup // calls whose client may have gone
 	served  http.Handler
+	// streamed answers by server-sent events, which have room for a call's progress.
+	streamed http.Handler
 }
 
 // New makes the face of a sidecar.
@@ -114,18 +119,23 @@ func New(c Config) *Face {
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
 	server.AddReceivingMiddleware(f.receive)
-	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, Logger: c.Log, MaxRequestBodyBytes: c.Body, PropagateRequestCancellation: true,
-		DisableLocalhostProtection: true, // what a name leads to says nothing: the token does, and Origin is looked at
-	})
 	// The SDK hands what was verified of a token on to the handlers of a request: its guest, and where it was sent.
-	f.served = auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+	verified := auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 		v, ok := ctx.Value(visitKey{}).(*visit)
 		if !ok {
 			return nil, auth.ErrInvalidToken
 		}
 		return &auth.TokenInfo{Expiration: time.Now().Add(time.Hour), Extra: map[string]any{"visit": v}}, nil
-	}, nil)(handler)
+	}, nil)
+	handler := func(whole bool) http.Handler {
+		return verified(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
+			&sdk.StreamableHTTPOptions{
+				Stateless: true, JSONResponse: whole, Logger: c.Log, MaxRequestBodyBytes: c.Body,
+				PropagateRequestCancellation: true,
+				DisableLocalhostProtection:   true, // what a name leads to says nothing: the token does, and Origin is looked at
+			}))
+	}
+	f.served, f.streamed = handler(true), handler(false)
 	return f
 }
 
@@ -161,7 +171,21 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, api.AsProblem(api.Problemf(api.CodeBusy, "%d requests of MCP clients are under way", cap(f.running))))
 		return
 	}
-	f.served.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+	served := f.served
+	if asksProgress(r, f.Body) {
+		served = f.streamed
+	}
+	served.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+}
+
+// asksProgress reports whether a request wants to hear of its progress. Its body is read, and is there as before.
+func asksProgress(r *http.Request, most int64) bool {
+	body, _ := io.ReadAll(io.LimitReader(r.Body, most+1)) // what is larger, or broken, the SDK finds again
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	return bytes.Contains(body, []byte(`"progressToken"`))
 }
 
 // enter takes a request through what is checked before any of it is read.
@@ -238,7 +262,7 @@ func (f *Face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			case in.Params == nil:
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params is missing: name the tool"}
 			}
-			out, err := f.call(ctx, v, in)
+			out, err := f.call(progressing(traced(ctx, in), in), v, in)
 			if _, newer := in.Params.Meta[metaProtocol]; newer && err == nil {
 				out = complete(out)
 			}
@@ -249,6 +273,31 @@ func (f *Face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		return next(ctx, method, r)
 	}
+}
+
+// traced puts a call below the span that its client names.
+func traced(ctx context.Context, in *sdk.CallToolRequest) context.Context {
+	parent, named := in.Params.Meta["traceparent"].(string)
+	if !named {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": parent})
+}
+
+// progressing lets a client hear of the progress of its call, under its own token, where it has given one.
+func progressing(ctx context.Context, in *sdk.CallToolRequest) context.Context {
+	token := in.Params.Meta["progressToken"]
+	if token == nil {
+		return ctx
+	}
+	return gate.WithProgress(ctx, func(said json.RawMessage) {
+		var p sdk.ProgressNotificationParams
+		if json.Unmarshal(said, &p) != nil {
+			return
+		}
+		p.ProgressToken = token
+		_ = in.Session.NotifyProgress(ctx, &p) // a client that has gone hears of nothing
+	})
 }
 
 // metaProtocol is there in a request of the generation without sessions, which wants to be told that a result is

@@ -175,6 +175,8 @@ func (s *server) call(m message) {
 		s.mu.Unlock()
 		said("dropped")
 		s.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	case at == "traceparent":
+		said(fmt.Sprint(m.Params.Meta["traceparent"]))
 	case at == "large number":
 		s.say(m.ID, `{"content":[],"structuredContent":{"said":"x","n":9007199254740993},"unknown":1}`)
 	case at == "invalid":
