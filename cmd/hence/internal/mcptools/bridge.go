@@ -17,15 +17,21 @@ func Bridge(ctx context.Context, in io.Reader, out io.Writer, url, token, versio
 	// One process is one conversation: what it begins with tx_begin is what its next calls are of.
 	carrier := &http.Client{Transport: &withToken{token: token, session: "stdio-" + rand.Text(),
 		next: transportOf(client)}}
+	var server *mcp.Server
 	upstream := mcp.NewClient(&mcp.Implementation{Name: "hence-mcp-stdio", Version: version},
-		&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+		&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{},
+			ProgressNotificationHandler: func(ctx context.Context, r *mcp.ProgressNotificationClientRequest) {
+				for client := range server.Sessions() { // there is one, and the token is its own
+					_ = client.NotifyProgress(ctx, r.Params)
+				}
+			}})
 	session, err := upstream.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: carrier,
 		DisableStandaloneSSE: true}, nil)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w (is a sidecar with --mcp there, and HENCE_TOKEN its token?)", url, err)
 	}
 	defer session.Close()
-	server := mcp.NewServer(&mcp.Implementation{Name: "hence", Title: "Hence", Version: version}, &mcp.ServerOptions{
+	server = mcp.NewServer(&mcp.Implementation{Name: "hence", Title: "Hence", Version: version}, &mcp.ServerOptions{
 		Instructions: session.InitializeResult().Instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {

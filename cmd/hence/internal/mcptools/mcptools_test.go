@@ -78,9 +78,12 @@ func TestConfig(t *testing.T) {
 // What a client says on the bridge reaches the sidecar with the token, and ends when the client closes its end.
 func TestBridge(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "h"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+	mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(ctx context.Context, r *mcp.CallToolRequest, in struct {
 		At string `json:"at"`
 	}) (*mcp.CallToolResult, any, error) {
+		if token := r.Params.GetProgressToken(); token != nil {
+			_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1})
+		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.At}}}, nil, nil
 	})
 	inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
@@ -99,7 +102,11 @@ func TestBridge(t *testing.T) {
 	fromBridge, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- Bridge(ctx, in, out, web.URL, "secret", "v1", nil) }()
-	client := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
+	heard := make(chan any, 4)
+	client := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			heard <- r.Params.ProgressToken
+		}})
 	session, err := client.Connect(ctx, &mcp.IOTransport{Reader: fromBridge, Writer: toBridge}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +118,19 @@ func TestBridge(t *testing.T) {
 	got, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"at": "x"}})
 	if data, _ := json.Marshal(got); err != nil || !strings.Contains(string(data), `"text":"x"`) {
 		t.Errorf("%s, %v", data, err)
+	}
+	asks := &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"at": "y"}}
+	asks.SetProgressToken("mine")
+	if _, err := session.CallTool(ctx, asks); err != nil {
+		t.Error(err)
+	}
+	select {
+	case token := <-heard:
+		if token != "mine" || len(heard) > 0 {
+			t.Errorf("progress is heard with the token %v, and %d more", token, len(heard))
+		}
+	case <-ctx.Done():
+		t.Error("progress is not heard over the bridge")
 	}
 	_ = toBridge.Close()
 	if err := <-ended; err != nil {
