@@ -68,3 +68,17 @@ func TestOnlyTheFirstJoinAsks(t *testing.T) {
 		}
 	}
 }
+
+// Only the founding join says which logic a workspace has: a later one, of a sidecar that is newer, changes nothing.
+func TestOnlyTheFirstJoinSets(t *testing.T) {
+	f := sequencer.New("ws", 0)
+	for i, logic := range []uint32{sequencer.Logic - 1, sequencer.Logic} {
+		if _, err := f.Step(int64(i), &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: string(rune('a' + i)),
+			Join: &sequencer.Join{ID: "j", Logic: logic}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.State().Rules.Logic; got != sequencer.Logic-1 {
+			t.Errorf("after join %d the logic is %d", i, got)
+		}
+	}
+}
