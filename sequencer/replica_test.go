@@ -73,8 +73,9 @@ func TestOnlyTheFirstJoinAsks(t *testing.T) {
 func TestOnlyTheFirstJoinSets(t *testing.T) {
 	f := sequencer.New("ws", 0)
 	for i, logic := range []uint32{sequencer.Logic - 1, sequencer.Logic} {
-		if _, err := f.Step(int64(i), &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: string(rune('a' + i)),
-			Join: &sequencer.Join{ID: "j", Logic: logic}}); err != nil {
+		name := string(rune('a' + i))
+		if _, err := f.Step(int64(i), &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: name,
+			Join: &sequencer.Join{ID: name, Logic: logic}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.State().Rules.Logic; got != sequencer.Logic-1 {
