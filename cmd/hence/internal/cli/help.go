@@ -132,8 +132,11 @@ policy explain: policy explain policy.yaml mail.send '{"to":"a@x.org"}'
 policy fuzz: policy fuzz policy.yaml --n 100000
 policy schema: policy schema
 policy init: policy init --from mcp.json
+policy dry-run: policy dry-run policy.yaml
+policy dry-run: policy dry-run policy.yaml --limit 0 -o json
 mcp: mcp ls --from mcp.json
 mcp ls: mcp ls --from mcp.json -o json
+mcp status: mcp status
 mcp stdio: mcp stdio
 mcp stdio: mcp stdio --server files
 client: client config claude-code

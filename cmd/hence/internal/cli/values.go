@@ -88,7 +88,7 @@ func ruleOf(command, flag string) rule {
 		switch command { // 0: all
 		case "tail":
 			return within(0, math.MaxUint64)
-		case "check", "replay", "audit":
+		case "check", "replay", "audit", "dry-run":
 			return within(0, maxOperations)
 		}
 		return within(1, 1000)
