@@ -10,8 +10,8 @@ import (
 )
 
 // tapped is a transport that keeps what a program answers to calls as it was written: the SDK decodes it, and numbers
-// that are no float64 and fields that it does not know are lost. A connection over HTTP is not tapped, because the SDK
-// asks it for more than its interface says.
+// that are no float64 and fields that it does not know are lost. A connection over HTTP is tapped below the SDK, which
+// asks it for more than its interface says (heard).
 type tapped struct{ mcp.Transport }
 
 // Connect opens the transport.

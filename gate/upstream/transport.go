@@ -154,8 +154,12 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+	stream := strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
+	if !stream {
 		res.Body = &short{ReadCloser: res.Body, left: MaxMessage}
+	}
+	if a, ok := r.Context().Value(rawKey{}).(*rawAnswer); ok {
+		res.Body = &heard{ReadCloser: res.Body, to: a, stream: stream}
 	}
 	return res, nil
 }
