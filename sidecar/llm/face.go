@@ -229,7 +229,8 @@ func (p *pass) note(ctx context.Context, body []byte) error {
 	var scopes, said []string
 	add := func(found []string) {
 		for _, scope := range found {
-			if scope = p.shard(scope); !slices.Contains(scopes, scope) {
+			// What is left out is no mention, and a read all the same once the answer uses it.
+			if scope = p.shard(scope); len(scopes) < mostNamed && !slices.Contains(scopes, scope) {
 				scopes = append(scopes, scope)
 			}
 		}

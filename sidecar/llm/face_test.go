@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -115,5 +116,46 @@ func TestTooManyRequests(t *testing.T) {
 	close(leave)
 	if first := <-done; status != 503 || !strings.Contains(body, "1 requests are under way") || first != 200 {
 		t.Errorf("%d %s, and the first one %d", status, body, first)
+	}
+}
+
+// counts is an agent that counts what is mentioned.
+type counts struct {
+	away
+	mentioned *int
+}
+
+func (c counts) Mention(_ context.Context, _ api.Told, scopes []string) (*api.Mention, error) {
+	*c.mentioned = len(scopes)
+	return &api.Mention{ID: "m"}, nil
+}
+
+// A request that names ever more shards has a bound of mentions.
+func TestMentionsAreBounded(t *testing.T) {
+	stub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer stub.Close()
+	to, err := url.Parse(stub.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	words := &gate.Vocabulary{Terms: []gate.Term{{Scope: "orders/*", Names: []string{"order *"}}}}
+	f := New(Config{Providers: map[string]*url.URL{"openai": to}, Calls: 1, Log: slog.New(slog.DiscardHandler),
+		Figures: uncounted{}, Enter: func(*http.Request, string) (*Guest, error) {
+			return &Guest{Agent: counts{mentioned: &n}, Vocabulary: words, Leave: func() {}}, nil
+		}})
+	for many, want := range map[int]int{10: 10, mostNamed + 500: mostNamed} {
+		var text strings.Builder
+		for i := range many {
+			fmt.Fprintf(&text, "order %d, ", i)
+		}
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/llm/k/openai/v1/chat/completions",
+			strings.NewReader(`{"messages":[{"content":"`+text.String()+`"}]}`)))
+		if w.Code != http.StatusOK || n != want {
+			t.Errorf("%d names: status %d, %d are mentioned, wanted %d", many, w.Code, n, want)
+		}
 	}
 }
