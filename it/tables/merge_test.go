@@ -166,7 +166,14 @@ func shows(t *testing.T, when string, s *harness.Sidecar, done []delta, reached 
 // replays holds what the log's decisions come to, from the first on, to what stands.
 func replays(t *testing.T, d *harness.Deployment, when string, done []delta) {
 	t.Helper()
-	outcomes, _ := harness.Recorded(t, d.Servers, d.Workspace)
+	var outcomes []*sequencer.Outcome
+	harness.Eventually(t, tablesIn, func() error { // an agent may know its decision by NATS before the topic has it
+		outcomes, _ = harness.Recorded(t, d.Servers, d.Workspace)
+		if last := done[len(done)-1].seq; len(outcomes) == 0 || uint64(outcomes[len(outcomes)-1].Seq) < last {
+			return fmt.Errorf("the log has %d decisions, and the last one is %d", len(outcomes), last)
+		}
+		return nil
+	})
 	shards := map[string]*sequencer.Writes{appended: {}, added: {}, joined: {}}
 	for _, o := range outcomes {
 		for i := range o.Shards {
