@@ -17,7 +17,7 @@ import (
 // readJournal reads what a dead sidecar's journal has of tool calls: frames of length, two checksums and a body, whose
 // first byte is the record's kind; F is a call, M a mark on one.
 func readJournal(dir string) (map[spot]*gate.Progress, error) {
-	files, err := journalsIn(dir)
+	files, err := harness.JournalsIn(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -27,9 +27,9 @@ func readJournal(dir string) (map[spot]*gate.Progress, error) {
 		if err != nil {
 			return nil, err
 		}
-		at := len(journalMagic)
-		for _, end := range frameEnds(data) {
-			record := data[at+journalHeader : end]
+		at := len(harness.JournalMagic)
+		for _, end := range harness.FrameEnds(data) {
+			record := data[at+harness.JournalHeader : end]
 			if err := applyJournal(all, record[0], record[1:]); err != nil {
 				return nil, fmt.Errorf("%s at %d: %w", path, at, err)
 			}

@@ -126,10 +126,10 @@ func (l *restartLab) run(tb testing.TB, kill restartKill) (first, second bool) {
 		return false, false
 	}
 	var err error
-	if r.lost, err = spoil(r.dir, kill.journal, r.agent, r.other, uint64(id)); err != nil {
+	if r.lost, err = harness.SpoilJournals(r.dir, kill.journal, r.agent, r.other, uint64(id)); err != nil {
 		tb.Fatal(err)
 	}
-	if kill.journal == journalBehind && !kill.fresh {
+	if kill.journal == harness.JournalBehind && !kill.fresh {
 		r.elsewhere(ctx)
 	}
 	if kill.fresh {
@@ -185,7 +185,7 @@ func (r *restartRun) mislay(ctx context.Context) {
 	}
 	to, err := r.lab.fresh.log.ID(ctx)
 	if err == nil {
-		err = copyJournals(r.dir, url.PathEscape(from), url.PathEscape(to))
+		err = harness.CopyJournals(r.dir, url.PathEscape(from), url.PathEscape(to))
 	}
 	if err != nil {
 		r.tb.Fatal(err)
@@ -343,7 +343,7 @@ func (r *restartRun) write(ctx context.Context, agent *crashAgent) error {
 // owed: the agent has to be told that its session is lost: its journal is, or is that of another log, or the log shows
 // that a session was alive whose journal is not here.
 func (r *restartRun) owed() bool {
-	gone := r.kill.journal == journalGone
+	gone := r.kill.journal == harness.JournalGone
 	if r.served && !gone && (r.lost || r.kill.fresh) {
 		return true
 	}
@@ -376,8 +376,8 @@ func (r *restartRun) judge(before map[spot]deed) {
 func (r *restartRun) found(on *crashRun, log string) []string {
 	c := gather(r.tb, on.deployment.Servers, on.workspace, on.decisions.all(), on.sink.of(r.names(log)...))
 	c.journals = on.journals
-	c.late = r.kill.journal == journalBehind
-	c.stranger = r.lost || r.kill.fresh || r.kill.journal == journalBehind
+	c.late = r.kill.journal == harness.JournalBehind
+	c.stranger = r.lost || r.kill.fresh || r.kill.journal == harness.JournalBehind
 	wrong := c.violations()
 	for at := range c.calls {
 		if strings.HasPrefix(at.tx, r.other+".") {

@@ -136,14 +136,14 @@ func (p restartPair) try(i, try int, places map[failpoint.Point][]restartKill) (
 	}
 	k := from[(i+7*try)%len(from)]
 	at := i + 3*try
-	fates := journalFates()
+	fates := harness.JournalFates()
 	switch p[1] {
 	case failpoint.NotSentBefore, failpoint.NotSentAfter: // a stranger does not try
-		at, fates = 0, []string{journalSame}
+		at, fates = 0, []string{harness.JournalSame}
 	case failpoint.AsideBefore, failpoint.AsideAfter:
-		fates = []string{journalFlipped, journalOther}
+		fates = []string{harness.JournalFlipped, harness.JournalOther}
 	case failpoint.StartHeard, failpoint.JournalBeforeRewrite, failpoint.JournalAfterRewrite: // else it is a long one's
-		fates = []string{journalFlipped, journalOther, journalGone}
+		fates = []string{harness.JournalFlipped, harness.JournalOther, harness.JournalGone}
 	}
 	k.journal, k.fresh = fates[at%len(fates)], at/len(fates)%2 == 1
 	k.again = crashAt{p[1], 1}

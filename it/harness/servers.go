@@ -224,7 +224,7 @@ func startScripts(tb testing.TB, folder string) *Servers {
 }
 
 func (c *scripted) both(verb string) error {
-	return errors.Join(script(c.kafka, verb, "--dir", c.kafkaDir), script(c.nats, verb, "--dir", c.natsDir))
+	return errors.Join(Script(c.kafka, verb, "--dir", c.kafkaDir), Script(c.nats, verb, "--dir", c.natsDir))
 }
 
 func address(tb testing.TB, dir string) string {
@@ -236,7 +236,8 @@ func address(tb testing.TB, dir string) string {
 	return strings.TrimSpace(string(text))
 }
 
-func script(program string, args ...string) error {
+// Script runs one of the scripts of HENCE_TEST_SERVERS, and says in its error what that printed.
+func Script(program string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), scriptBound)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -249,13 +250,13 @@ func script(program string, args ...string) error {
 }
 
 // KillKafka kills the broker's process.
-func (c *scripted) KillKafka() error { return script(c.kafka, "kill", "--dir", c.kafkaDir) }
+func (c *scripted) KillKafka() error { return Script(c.kafka, "kill", "--dir", c.kafkaDir) }
 
 // UpKafka starts it again and waits until it answers.
-func (c *scripted) UpKafka() error { return script(c.kafka, "up", "--dir", c.kafkaDir) }
+func (c *scripted) UpKafka() error { return Script(c.kafka, "up", "--dir", c.kafkaDir) }
 
 // KillNATS kills the server's process.
-func (c *scripted) KillNATS() error { return script(c.nats, "kill", "--dir", c.natsDir) }
+func (c *scripted) KillNATS() error { return Script(c.nats, "kill", "--dir", c.natsDir) }
 
 // UpNATS starts it again and waits until it answers.
-func (c *scripted) UpNATS() error { return script(c.nats, "up", "--dir", c.natsDir) }
+func (c *scripted) UpNATS() error { return Script(c.nats, "up", "--dir", c.natsDir) }

@@ -127,7 +127,7 @@ func TestUpgrade(t *testing.T) {
 	load.lastOnes(t, agents)
 	outcomes = harness.DecisionsOf(t, d.Servers, d.Workspace, load.attempts)
 	harness.Holds(t, append(committedBy(outcomes[:want.Log.Seq]), load.attempts...), outcomes)
-	replays(t, d, outcomes)
+	recorded.Agrees(t, d.Brokers, d.Workspace, outcomes, 97)
 	closures, frontiers := tables.Equal(t, d)
 	figures, _ := load.figures()
 	t.Logf("%s: build %s left %d decisions of %d; this one made the others, the chain is the same; %s; the log has %d "+

@@ -14,7 +14,7 @@ import (
 type Clock struct{}
 
 // Now is the time of day, with a monotonic reading that may stand still while the machine sleeps.
-func (Clock) Now() time.Time { return time.Now() }
+func (Clock) Now() time.Time { return now() }
 
 // Steady is for how long something surely lasts, and no date: it counts while the machine sleeps where the system can
 // tell (Linux), and nothing sets it.

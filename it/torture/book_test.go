@@ -1,0 +1,110 @@
+package torture
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// strikes is what became of one kind of fault in a slice.
+type strikes struct {
+	Landed     int     `json:"landed"`
+	Void       int     `json:"void,omitempty"`
+	RecoveryMs []int64 `json:"recovery_ms,omitempty"` // from when all was well until every agent had committed again
+}
+
+// slice is one line of the book: a run of a lab, and what it came to. "hence torture report" reads it.
+type slice struct {
+	Kind    string              `json:"kind"` // torture
+	At      time.Time           `json:"at"`
+	Commit  string              `json:"commit"`
+	Machine string              `json:"machine"`
+	Seconds int                 `json:"seconds"`
+	Seed    uint64              `json:"seed"`
+	Brokers int                 `json:"brokers"`
+	Faults  map[string]*strikes `json:"faults"`
+	Crashes []string            `json:"crashes,omitempty"`  // kinds of fault that are the table's kills
+	LeftOut map[string]string   `json:"left_out,omitempty"` // kinds that could not be injected, and why
+	verdict
+}
+
+// of is what became of a kind.
+func (s *slice) of(name string) *strikes {
+	if s.Faults[name] == nil {
+		s.Faults[name] = &strikes{}
+	}
+	return s.Faults[name]
+}
+
+// bookName is the file in the folder that the environment names.
+const bookName = "torture.jsonl"
+
+// readBook reads what former slices have put down; there need not be any.
+func readBook(tb testing.TB, dir string) (all []slice) {
+	tb.Helper()
+	if dir == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(dir, bookName))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var s slice
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			tb.Fatalf("%s of %s: %v", bookName, dir, err)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// write appends the slice to the book, if there is one.
+func (s *slice) write(tb testing.TB, dir string) {
+	tb.Helper()
+	if dir == "" {
+		return
+	}
+	line, err := json.Marshal(s)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, bookName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(append(line, '\n')); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// commit names what was run.
+func commit() string {
+	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func machine() string {
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // without it the kernel has no name
+	return strings.TrimSpace(fmt.Sprintf("%d CPUs, %s/%s %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, release))
+}

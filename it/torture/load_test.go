@@ -1,0 +1,299 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/it/check"
+	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/it/traffic"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/pause"
+)
+
+// What agents do.
+const (
+	attemptBound = 8 * time.Second // then an agent does not know what became of its transaction
+	deadlineMs   = 20_000          // what was left open ends by then
+	scopes       = 300
+	thinkAtMost  = 4 * time.Millisecond
+	inSteps      = 8 // of so many attempts one is made in several requests, with a tool call
+)
+
+// load is what agents do and were told. An attempt is tried once: what its agent was not told is unknown, and the log
+// says in the end what became of it.
+type load struct {
+	*harness.Errands
+	began time.Time
+
+	mu       sync.Mutex
+	attempts []check.Attempt
+	unnamed  map[string]int // attempts without a transaction's name, by the content that they wrote
+	open     int
+	commits  int
+	newest   map[string]int64 // start of the newest committed attempt, by agent
+	moved    chan struct{}
+	agents   []*agent
+}
+
+// agent is one conversation of an agent.
+type agent struct {
+	name, session string
+	cl            *client.Client
+	rng           *rand.Rand
+	n             int
+	last          error // why it does not know how its last attempt ended
+}
+
+func newLoad(cars []*part, workspace string) *load {
+	l := &load{Errands: harness.NewErrands(), began: time.Now(), unnamed: map[string]int{}, newest: map[string]int64{},
+		moved: make(chan struct{})}
+	for i, car := range cars {
+		cl := client.New(car.url, token, client.WithWorkspace(workspace), client.WithTries(1))
+		for w := range workers {
+			session := fmt.Sprint("w", w)
+			l.agents = append(l.agents, &agent{name: car.name, session: session, cl: cl.Session(session),
+				rng: rand.New(rand.NewPCG(uint64(i), uint64(w)))})
+		}
+	}
+	return l
+}
+
+// now is nanoseconds since the load began, and never zero.
+func (l *load) now() int64 { return int64(time.Since(l.began)) + 1 }
+
+// run lets all agents work until the returned function is called, which waits for their last attempts.
+func (l *load) run(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var working sync.WaitGroup
+	for _, a := range l.agents {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				rest := time.Duration(a.rng.Int64N(int64(thinkAtMost)))
+				if l.attempt(ctx, a) == check.Unknown {
+					rest += 50 * time.Millisecond
+				}
+				_ = pause.Sleep(ctx, rest) // its end is the loop's
+			}
+		})
+	}
+	return func() {
+		cancel()
+		working.Wait()
+	}
+}
+
+// attempt makes one transaction and records it; its own end does not follow ctx.
+func (l *load) attempt(ctx context.Context, a *agent) check.State {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptBound)
+	defer cancel()
+	l.mu.Lock()
+	l.open++
+	l.mu.Unlock()
+	made := check.Attempt{Agent: a.name, State: check.Unknown, Start: l.now()}
+	content := fmt.Appendf(nil, "%s/%s/%d", a.name, a.session, a.n)
+	names := traffic.Scopes(a.rng, scopes, 2)
+	made.Writes = []check.Write{{Scope: names[0], SHA256: traffic.Hash(content)}}
+	var d client.Decision
+	var sent bool
+	if a.n++; a.n%inSteps == 0 {
+		d, sent, a.last = l.steps(ctx, a, &made, names, content)
+	} else {
+		d, sent, a.last = l.once(ctx, a, &made, names, content)
+	}
+	if a.last == nil && (d.State == api.StateCommitted || d.State == api.StateAborted) {
+		made.Tx, made.State, made.Seq, made.Code, made.End = d.Tx, check.State(d.State), d.Seq, d.Code, l.now()
+	}
+	l.add(made, sent, string(content))
+	return made.State
+}
+
+// once is a commit in one request. Sent says that it may have reached the log.
+func (l *load) once(ctx context.Context, a *agent, made *check.Attempt, names []string, content []byte,
+) (d client.Decision, sent bool, err error) {
+	shards, view, err := a.cl.ReadAll(ctx, names...)
+	if err != nil {
+		return d, false, err
+	}
+	in := client.Commit{Writes: []client.Write{{Scope: names[0], Content: content, MediaType: "text/plain"}}}
+	for i := range shards {
+		in.Reads = append(in.Reads, shards[i].At())
+		made.Reads = append(made.Reads, readOf(&shards[i], view))
+	}
+	done, err := a.cl.Commit(ctx, in)
+	var undecided *client.Undecided
+	if errors.As(err, &undecided) {
+		made.Tx = undecided.Tx
+	}
+	var p *client.Problem
+	if errors.As(err, &p) && p.Code == "stale_read" { // the sidecar knew it at once: nothing was sent
+		return client.Decision{}, false, nil
+	}
+	return done.Decision, true, err
+}
+
+func readOf(s *client.Shard, view uint64) check.Read {
+	return check.Read{Scope: s.Scope, Version: s.Version, View: view, SHA256: traffic.Hash(s.Content)}
+}
+
+// steps is a transaction in several requests, with a tool call that waits for its commit.
+func (l *load) steps(ctx context.Context, a *agent, made *check.Attempt, names []string, content []byte,
+) (d client.Decision, sent bool, err error) {
+	modes := harness.Orders()
+	tx, err := a.cl.Begin(ctx, client.BeginOptions{Mode: modes[a.rng.IntN(len(modes))], DeadlineMs: deadlineMs})
+	if err != nil {
+		return d, false, err
+	}
+	made.Tx = tx.ID()
+	if err = l.fill(ctx, a, tx, made, names, content); err == nil {
+		d, err = tx.Seal(ctx)
+	}
+	if harness.ProblemCode(err) != "" { // refused: the decision says why
+		d, err = tx.Status(ctx, time.Second)
+	}
+	return d, true, err
+}
+
+func (l *load) fill(ctx context.Context, a *agent, tx *client.Tx, made *check.Attempt, names []string,
+	content []byte) error {
+	for _, name := range names {
+		shard, err := tx.Read(ctx, name)
+		if err != nil {
+			return err
+		}
+		made.Reads = append(made.Reads, readOf(&shard, shard.View))
+	}
+	if err := tx.Write(ctx, names[0], content, client.WriteOptions{MediaType: "text/plain"}); err != nil {
+		return err
+	}
+	about := harness.Task{Task: tx.ID(), Customer: fmt.Sprint("c", a.rng.IntN(60))}
+	_, err := l.Call(ctx, tx, []string{"card.charge", "mail.send"}[a.rng.IntN(2)], about)
+	return err
+}
+
+func (l *load) add(made check.Attempt, sent bool, content string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if !sent {
+		return
+	}
+	if made.Tx == "" {
+		l.unnamed[content] = len(l.attempts)
+	}
+	l.attempts = append(l.attempts, made)
+	if made.State == check.Committed {
+		l.commits++
+		l.newest[made.Agent] = max(l.newest[made.Agent], made.Start)
+		close(l.moved)
+		l.moved = make(chan struct{})
+	}
+}
+
+// named gives attempts that were not even told their transaction's name the one under which the log has what they
+// wrote. The others never got there and are left out.
+func (l *load) named(outcomes []*sequencer.Outcome) []check.Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range outcomes {
+		for i := range o.Shards {
+			if at, ok := l.unnamed[string(o.Shards[i].Content)]; ok && o.Kind == sequencer.OutcomeCommitted {
+				l.attempts[at].Tx = string(o.Tx)
+			}
+		}
+	}
+	var all []check.Attempt
+	for i := range l.attempts {
+		if l.attempts[i].Tx != "" {
+			all = append(all, l.attempts[i])
+		}
+	}
+	return all
+}
+
+// since waits until every agent has committed something that it began after a moment.
+func (l *load) since(at int64, bound time.Duration) error {
+	deadline := time.After(bound)
+	for {
+		l.mu.Lock()
+		behind, moved := "", l.moved
+		for _, a := range l.agents {
+			if l.newest[a.name] <= at {
+				behind = fmt.Sprintf("%s, whose conversation %s was told: %v", a.name, a.session, a.last)
+			}
+		}
+		l.mu.Unlock()
+		if behind == "" {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-deadline:
+			return fmt.Errorf("within %v nothing was committed by %s", bound, behind)
+		}
+	}
+}
+
+// reach waits until so many attempts are committed in all.
+func (l *load) reach(commits int, bound time.Duration) error {
+	deadline := time.After(bound)
+	for {
+		l.mu.Lock()
+		have, moved := l.commits, l.moved
+		l.mu.Unlock()
+		if have >= commits {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-deadline:
+			return fmt.Errorf("%d of %d transactions are committed after %v", have, commits, bound)
+		}
+	}
+}
+
+// busy is how many attempts are under way, and how many are committed.
+func (l *load) busy() (open, commits int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open, l.commits
+}
+
+// lastOnes has every conversation commit five transactions one after the other, once all is well again.
+func (l *load) lastOnes(ctx context.Context) error {
+	errs := make([]error, len(l.agents))
+	var working sync.WaitGroup
+	for i, a := range l.agents {
+		working.Go(func() {
+			for n := 0; n < 5 && errs[i] == nil; n++ {
+				errs[i] = l.oneOfTheLast(ctx, a)
+			}
+		})
+	}
+	working.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *load) oneOfTheLast(ctx context.Context, a *agent) error {
+	for range 40 {
+		switch l.attempt(ctx, a) {
+		case check.Committed:
+			return nil
+		case check.Unknown:
+			if a.last != nil {
+				return fmt.Errorf("%s does not know what became of a transaction: %w", a.name, a.last)
+			}
+		case check.Aborted: // another agent was before it
+		}
+		if err := pause.Sleep(ctx, time.Duration(a.rng.IntN(50))*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s was refused 40 times in a row", a.name)
+}
