@@ -4,14 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"testing"
-	"time"
+
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // strikes is what became of one kind of fault in a slice.
@@ -23,16 +20,13 @@ type strikes struct {
 
 // slice is one line of the book: a run of a lab, and what it came to. "hence torture report" reads it.
 type slice struct {
-	Kind    string              `json:"kind"` // torture
-	At      time.Time           `json:"at"`
-	Commit  string              `json:"commit"`
-	Machine string              `json:"machine"`
-	Seconds int                 `json:"seconds"`
+	testsize.Entry
 	Seed    uint64              `json:"seed"`
 	Brokers int                 `json:"brokers"`
 	Faults  map[string]*strikes `json:"faults"`
 	Crashes []string            `json:"crashes,omitempty"`  // kinds of fault that are the table's kills
 	LeftOut map[string]string   `json:"left_out,omitempty"` // kinds that could not be injected, and why
+	Points  map[string]int      `json:"points,omitempty"`   // failpoints at which sidecars died
 	verdict
 }
 
@@ -70,41 +64,4 @@ func readBook(tb testing.TB, dir string) (all []slice) {
 		all = append(all, s)
 	}
 	return all
-}
-
-// write appends the slice to the book, if there is one.
-func (s *slice) write(tb testing.TB, dir string) {
-	tb.Helper()
-	if dir == "" {
-		return
-	}
-	line, err := json.Marshal(s)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, bookName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.Write(append(line, '\n')); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// commit names what was run.
-func commit() string {
-	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(out))
-}
-
-func machine() string {
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // without it the kernel has no name
-	return strings.TrimSpace(fmt.Sprintf("%d CPUs, %s/%s %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, release))
 }

@@ -59,6 +59,7 @@ func (l *lab) judge() (v verdict) {
 		all = append(all, more...)
 	}
 	var more []check.Violation
+	all = append(all, l.rows(found)...)
 	v.Linearizable, more = found.Linearizable(scopeBound)
 	all = append(all, more...)
 	v.Views, more = l.sameViews(outcomes)
@@ -93,6 +94,32 @@ func (v *verdict) count(attempts []check.Attempt, outcomes []*sequencer.Outcome)
 	}
 }
 
+// rows holds that what was done at once stands where its transaction is committed, and is taken back where it is not,
+// or that a residue says otherwise.
+func (l *lab) rows(e *check.Effects) (found []check.Violation) {
+	l.Helper()
+	committed, unclean := map[string]bool{}, map[string]bool{}
+	for _, d := range e.Decisions {
+		committed[d.Tx] = committed[d.Tx] || d.Kind == string(check.Committed)
+	}
+	for _, r := range e.Residue {
+		unclean[r.Tx] = true
+	}
+	standing := map[string]bool{}
+	for _, did := range l.shop.Standing(l) {
+		standing[did.Tx] = true
+		if !committed[did.Tx] && !unclean[did.Tx] {
+			found = append(found, check.Violation{Check: "not_undone", Text: "the row of " + did.Tx + " stands and it did not commit"})
+		}
+	}
+	for _, i := range e.Issued {
+		if !i.Held && committed[i.Tx] && !standing[i.Tx] && !unclean[i.Tx] {
+			found = append(found, check.Violation{Check: "lost_row", Text: i.Tx + " is committed and its row does not stand"})
+		}
+	}
+	return found
+}
+
 // sameViews holds that every sidecar's view has the chain of the log.
 func (l *lab) sameViews(outcomes []*sequencer.Outcome) (shared int, found []check.Violation) {
 	l.Helper()
@@ -107,7 +134,11 @@ func (l *lab) sameViews(outcomes []*sequencer.Outcome) (shared int, found []chec
 		}
 	}
 	for _, car := range l.cars {
-		chain, err := client.New(car.url, token, client.WithWorkspace(l.workspace)).Chain(l.Context(), from, chainTail)
+		cl := client.New(car.url, token, client.WithWorkspace(l.workspace))
+		chain, err := cl.Chain(l.Context(), uint64(outcomes[len(outcomes)-1].Seq), 1)
+		if err == nil { // a view that was started late remembers little
+			chain, err = cl.Chain(l.Context(), max(from, chain.First), chainTail)
+		}
 		l.must(err)
 		views[car.name] = map[uint64]string{}
 		for _, link := range chain.Links {

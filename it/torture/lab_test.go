@@ -50,6 +50,7 @@ type lab struct {
 	shop      *harness.Shop
 	box       int // process whose mount namespace holds the sidecars' file systems; zero: there is none
 	boxless   string
+	points    map[string]int // failpoints at which a sidecar died
 	*load
 }
 
@@ -62,7 +63,8 @@ func openLab(tb testing.TB, brokers int) *lab {
 	}
 	dir := tb.TempDir()
 	l := &lab{TB: tb, scripts: scripts, kafka: filepath.Join(dir, "kafka"), nats: filepath.Join(dir, "nats"),
-		brokers: brokers, plain: harness.Binary(tb), traced: harness.Binary(tb, "failpoints"), links: map[string][]*link{}}
+		brokers: brokers, plain: harness.Binary(tb), traced: harness.Binary(tb, "failpoints"), links: map[string][]*link{},
+		points: map[string]int{}}
 	tb.Cleanup(func() {
 		if err := errors.Join(l.kafkaDo("stop"), l.natsDo("stop")); err != nil {
 			tb.Errorf("stop the servers: %v", err)

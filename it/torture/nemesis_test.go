@@ -127,7 +127,9 @@ func killTwice(l *lab, rng *rand.Rand) (bool, time.Time, error) {
 	if err != nil && !errors.Is(err, harness.ErrEnded) {
 		return false, time.Now(), err
 	}
-	landed = landed && err != nil // a point that this start does not pass is a void
+	if landed = landed && err != nil; landed { // a point that this start does not pass is a void
+		l.points[string(point)]++
+	}
 	if _, err := p.kill(); err != nil {
 		return false, time.Now(), err
 	}
@@ -142,12 +144,15 @@ func killAtPoint(l *lab, rng *rand.Rand) (bool, time.Time, error) {
 		return false, time.Now(), err
 	}
 	point := one(rng, failpoint.Work())
-	nth := 1 + rng.IntN(20)
+	nth := 1 + rng.IntN(8)
 	err := p.startAs(how{env: []string{fmt.Sprintf("HENCE_FAILPOINT=%s:%d", point, nth)}})
 	if err != nil && !errors.Is(err, harness.ErrEnded) {
 		return false, time.Now(), err
 	}
-	landed := p.died(6 * time.Second)
+	landed := p.died(4 * time.Second)
+	if landed {
+		l.points[string(point)]++
+	}
 	if _, err := p.kill(); err != nil {
 		return false, time.Now(), err
 	}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// The environment of a slice; the defaults are the cut of continuous integration.
+// The environment of a slice, beside the book's folder: former slices in it count towards the goals. The defaults are
+// the cut of continuous integration.
 const (
-	envBook    = "HENCE_TORTURE_BOOK"    // folder of the book; former slices count towards the goals
 	envKills   = "HENCE_TORTURE_KILLS"   // of each part
 	envFaults  = "HENCE_TORTURE_FAULTS"  // of each other kind
 	envCommits = "HENCE_TORTURE_COMMITS" // that agents are told of
@@ -37,7 +38,7 @@ func TestTorture(t *testing.T) {
 	if !harness.Real() {
 		t.Skipf("it kills real servers: set %s, %s and %s", harness.EnvKafka, harness.EnvNATS, harness.EnvServers)
 	}
-	book := os.Getenv(envBook)
+	book := os.Getenv(testsize.EnvBook)
 	goal := goals{kills: harness.Number(t, envKills, 5), faults: harness.Number(t, envFaults, 1),
 		commits: harness.Number(t, envCommits, 10_000)}
 	most := time.Duration(harness.Number(t, envSeconds, 300)) * time.Second
@@ -45,8 +46,8 @@ func TestTorture(t *testing.T) {
 	seed := uint64(len(former) + 1)
 	brokers := harness.Number(t, envBrokers, 1)
 	l := openLab(t, brokers)
-	s := &slice{Kind: "torture", At: time.Now().UTC(), Commit: commit(), Machine: machine(), Seed: seed, Brokers: brokers,
-		Faults: map[string]*strikes{}, LeftOut: map[string]string{}}
+	s := &slice{Seed: seed, Brokers: brokers, Faults: map[string]*strikes{}, LeftOut: map[string]string{},
+		Points: l.points}
 	n := &nemesis{lab: l, slice: s, rng: rand.New(rand.NewPCG(seed, 7)), goal: goal, landed: map[string]int{}}
 	for _, f := range former {
 		n.committed += f.Committed
@@ -58,7 +59,7 @@ func TestTorture(t *testing.T) {
 	end := l.run(t.Context())
 	reached, err := n.plague(began.Add(most))
 	end()
-	s.Seconds = int(time.Since(began).Seconds())
+	s.Entry = testsize.NewEntry("torture", began)
 	if err == nil {
 		err = l.lastOnes(t.Context())
 	}
@@ -70,7 +71,7 @@ func TestTorture(t *testing.T) {
 	if t.Failed() {
 		return // what is wrong is not put into the book as if it had been right
 	}
-	s.write(t, book)
+	testsize.Add(t, bookName, s)
 	if book == "" && !reached {
 		t.Errorf("the goals %+v were not reached in %v: %v landed", goal, most, n.landed)
 	}
@@ -130,9 +131,11 @@ func (n *nemesis) next() *kind {
 				continue
 			}
 		}
-		if done := float64(n.landed[k.name]+n.tried(k.name)) / float64(goal); done < least {
-			open, least = nil, done
-			open = append(open, k)
+		if s := n.Faults[k.name]; s != nil && s.Void > maxVoids(goal) {
+			continue // it does not land: the report says how often it was tried
+		}
+		if done := float64(n.landed[k.name]) / float64(goal); done < least {
+			open, least = []kind{k}, done
 		} else if done == least && done < 1 {
 			open = append(open, k)
 		}
@@ -144,14 +147,8 @@ func (n *nemesis) next() *kind {
 	return &k
 }
 
-// tried is how much of the goal void tries have used up: a kind that never lands is given up after three tries for each
-// one that is wanted.
-func (n *nemesis) tried(name string) int {
-	if s := n.Faults[name]; s != nil {
-		return s.Void / 3
-	}
-	return 0
-}
+// maxVoids is how many void tries a kind may have in one slice.
+func maxVoids(goal int) int { return 10 + 3*goal }
 
 // strikeOnce makes one fault and waits until every agent commits again.
 func (n *nemesis) strikeOnce(k *kind) error {

@@ -62,6 +62,7 @@ type grammar struct {
 	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until a signal comes; holds a network namespace."`
 	Config      configCmd      `cmd:"" group:"operate" help:"Print the settings of commands and their sources."`
 	Sim         simCmd         `cmd:"" group:"operate" help:"Run seeded schedules of simulated crashes, and check them."`
+	Torture     tortureCmd     `cmd:"" group:"operate" help:"Write the figures of long tests as a document."`
 	Bench       benchCmd       `cmd:"" group:"operate" help:"Measure speed beside its floor and a database; compare."`
 	Completion  completionCmd  `cmd:"" group:"operate" help:"Print the completion script of a shell."`
 	Version     versionCmd     `cmd:"" group:"operate" help:"Print the version."`

@@ -159,6 +159,8 @@ pause: pause
 config: config print run
 config print: config print run --agent ann --grace 5s
 sim: sim --seed 7 --schedules 1000
+torture: torture report --book trust
+torture report: torture report --book trust --doc docs/trust.md
 bench: bench throughput --seconds 2
 bench: bench --all --brokers kafka-1:9092 --nats nats://nats-1:4222 -o json
 bench measure: bench latency contention --runs 5
