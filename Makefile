@@ -9,6 +9,9 @@ N ?= 1000
 SCHEDULES ?= 1000000
 FUZZTIME ?= 60s
 RECORDS ?= 100000
+BOOK ?= $(CURDIR)/bin/trust
+BROKERS ?= 1
+SECONDS ?= 1800
 # The fold, what explores it and what reads files have no goroutine; the simulator runs one at a time, and the rows of the
 # papers' tables are programs over packages that are raced themselves.
 RACE ?= $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/... | \
@@ -17,7 +20,7 @@ RACE ?= $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it
 # two minutes that the embedded run has already.
 RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
-.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact mutants sim sim-agents sim-faults hostile python fuzz ci demo doors typescript
+.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact mutants sim sim-agents sim-faults hostile python fuzz ci demo doors typescript torture trust
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -118,6 +121,14 @@ doors: ## MCP clients and servers of others, as released, through Hence and bare
 
 hostile: ## RECORDS mutated records of each kind, and the largest legal ones
 	HENCE_HOSTILE=$(RECORDS) $(GO) test -count=1 -v -timeout 4h -run 'Hostile|Largest|Visits|Counters' ./sequencer ./topology ./streams/processor
+
+torture: ## SECONDS of faults on BROKERS real brokers, added to the figures in BOOK; again until its goals are reached
+	HENCE_TRUST_BOOK=$(BOOK) HENCE_TORTURE_KILLS=100 HENCE_TORTURE_FAULTS=100 HENCE_TORTURE_COMMITS=1000000 \
+	HENCE_TORTURE_SECONDS=$(SECONDS) HENCE_TORTURE_BROKERS=$(BROKERS) \
+	$(GO) test -count=1 -v -timeout 3h -run '^TestTorture$$' ./it/torture
+
+trust: ## docs/trust.md from the figures in BOOK
+	$(GO) run ./cmd/hence torture report --book $(BOOK) --doc docs/trust.md
 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's|/[^/]*:func | |' | sort -u | \

@@ -35,8 +35,9 @@ type goals struct{ kills, faults, commits int }
 // TestTorture is one slice: agents work, the nemesis strikes until the goals are reached or the time is over, and the
 // checkers judge. A fault is void where it did not land, or where nothing was under way.
 func TestTorture(t *testing.T) {
-	if !harness.Real() {
-		t.Skipf("it kills real servers: set %s, %s and %s", harness.EnvKafka, harness.EnvNATS, harness.EnvServers)
+	if os.Getenv(harness.EnvServers) == "" || !harness.Real() && os.Getenv(envSeconds) == "" {
+		t.Skipf("it kills real servers: set %s to a folder with scripts kafka and nats, and %s (make torture)",
+			harness.EnvServers, envSeconds)
 	}
 	book := os.Getenv(testsize.EnvBook)
 	goal := goals{kills: harness.Number(t, envKills, 5), faults: harness.Number(t, envFaults, 1),

@@ -1,0 +1,78 @@
+package book
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const sample = `{"kind":"torture","at":"2026-11-02T10:00:00Z","commit":"aaa","machine":"m","seconds":100,"brokers":3,"crashes":["kill NATS"],` +
+	`"faults":{"kill NATS":{"landed":2,"void":1,"recovery_ms":[900,100]},"cut":{"landed":1,"recovery_ms":[6000]}},` +
+	`"left_out":{"disk":"no namespace"},"points":{"join.after":2},"attempts":12,"committed":700000,"unknown":3,"resolved":2}
+{"kind":"torture","at":"2026-11-01T10:00:00Z","commit":"bbb","machine":"m","seconds":50,"brokers":1,"crashes":["kill NATS"],` +
+	`"faults":{"kill NATS":{"landed":98,"recovery_ms":[200]}},"committed":400000}
+{"kind":"figure","at":"2026-11-03T10:00:00Z","commit":"ccc","name":"mutants","n":95,"of":100,"command":"make mutants"}
+{"kind":"figure","at":"2026-11-04T10:00:00Z","commit":"ddd","name":"mutants","n":5,"of":5,"command":"make mutants"}
+`
+
+// read is the document of a book with one file.
+func read(t *testing.T, text string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Read(dir)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	err = b.WriteMarkdown(&out)
+	return out.String(), err
+}
+
+// The document adds slices and figures up, in the order of their times, and says of each goal whether it is reached.
+func TestDocument(t *testing.T) {
+	text, err := read(t, sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"2 slices of 2m30s in all (1 of them with three brokers), from 2026-11-01 to 2026-11-02; commit aaa, bbb; m.",
+		"| acknowledged commits lost | 0 of 1,100,000 | 0 of 1,000,000: met |",
+		"| kinds of fault that landed | 2, of which 1 have landed 100 times and more; 101 in all | 20 kinds, 100 each: not reached |",
+		"| kills of each part | 100 and more | 100: met |",
+		"| recovery after a kill, p50 / p99 / most | 200ms / 900ms / 900ms | 1s / 5s / 20s: met |",
+		"| recovery after any fault, p50 / p99 / most | 900ms / 6s / 6s | 1s / 5s / 20s: not reached |",
+		"| of them unknown to their agents | 3; 2 of these the log has decided",
+		"| failpoints at which sidecars died | 1, 2 times in all |",
+		"| kill NATS | 100 | 1 | 200ms | 900ms | 900ms |",
+		"| disk | could not be injected here: no namespace |",
+		"| mutants | 100 of 105 | 2 | 2026-11-04, commit ddd | `make mutants` |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the document has no %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+// A book that this version cannot read whole is refused: a figure left out would look like a goal that was not reached.
+func TestBookRefused(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"{", "a.jsonl, line 1: "},
+		{sample + `{"kind":"other","at":"2026-11-03T10:00:00Z"}`, `line 5: kind "other"`},
+		{`{"kind":"torture"}`, "line 1: kind"},
+	} {
+		if _, err := read(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.30s: %v, want %q", c.text, err, c.want)
+		}
+	}
+	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "HENCE_TRUST_BOOK") {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
