@@ -82,11 +82,14 @@ func TestMCPHostile(t *testing.T) {
 			s := d.enter(t, "", "", map[string]string{"Hence-Session": "of-" + server})
 			for i := range each {
 				at := fmt.Sprint(server, "-", i)
-				ctx, cancel := context.WithTimeout(background(t), 5*time.Second) // as clients cut a call
+				ctx, cancel := context.WithTimeout(background(t), 5*time.Second) // longer than any call of the policy
 				_, _ = s.CallTool(ctx, &sdk.CallToolParams{Name: server + "__note", Arguments: map[string]any{"at": at}})
 				_, _ = s.CallTool(ctx, &sdk.CallToolParams{Name: server + "__look", Arguments: map[string]any{"at": at}})
 				cancel()
 			}
+			ctx, cancel := context.WithTimeout(background(t), 20*time.Millisecond) // and in the middle of one
+			defer cancel()
+			_, _ = s.CallTool(ctx, &sdk.CallToolParams{Name: server + "__note", Arguments: map[string]any{"at": server + "-cut"}})
 		})
 	}
 	go func() { all.Wait(); close(ended) }()
@@ -128,7 +131,7 @@ func (d *hostileDoor) looks(t *testing.T, n int) (took []time.Duration) {
 // judge holds each decision against the log of the server that was called.
 func (d *hostileDoor) judge(t *testing.T, each int) {
 	t.Helper()
-	seen := map[string]int{}
+	seen, noted := map[string]int{}, map[string]bool{}
 	list := must(d.only.agent.Transactions(api.Page{Limit: 1000}))(t)
 	for _, one := range list.Items {
 		effects := must(d.client.Tx(one.Tx).Effects(background(t)))(t)
@@ -139,7 +142,10 @@ func (d *hostileDoor) judge(t *testing.T, each int) {
 			}
 			at := strings.TrimPrefix(e.Scopes[0], server+":/")
 			made := d.made(server, tool, at)
-			seen[server]++
+			noted[at] = true
+			if !strings.HasSuffix(at, "-cut") { // that one may not have begun
+				seen[server]++
+			}
 			switch {
 			case made > 1:
 				t.Errorf("%s was called %d times with %s", server, made, at)
@@ -147,6 +153,15 @@ func (d *hostileDoor) judge(t *testing.T, each int) {
 				t.Errorf("%s of %s is done, and the server was called %d times", at, one.State, made)
 			case e.State == api.EffectFailed && made != 0 && one.State == api.StateCommitted:
 				t.Errorf("%s is committed without it, and the server was called %d times", at, made)
+			}
+		}
+	}
+	for _, server := range hostileModes() { // no server was called without an effect that says so
+		for _, call := range mcptest.Made(d.logs[server]) {
+			if tool, rest, _ := strings.Cut(call, ":"); tool == "note" {
+				if at, _, _ := strings.Cut(rest, ":"); !noted[at] {
+					t.Errorf("%s was called with %s, and no effect says so", server, at)
+				}
 			}
 		}
 	}

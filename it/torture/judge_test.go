@@ -2,6 +2,7 @@ package torture
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hence-dev/hence/it/check"
@@ -45,8 +46,7 @@ func (l *lab) judge() (v verdict) {
 	look := client.New(l.cars[0].url, token, client.WithWorkspace(l.workspace))
 	harness.Eventually(l, restBound, func() error {
 		outcomes = harness.DecisionsOf(l, l.servers, l.workspace, attempts)
-		mails, _ := l.shop.Mails(l)
-		found = &check.Effects{Issued: l.Issued, Sent: append(mails, l.shop.Charges(l)...)}
+		found = &check.Effects{Issued: l.Issued, Sent: append(l.mails(), l.charges()...)}
 		found.Attempts, found.Decisions = attempts, harness.Checked(outcomes)
 		found.Residue = harness.Residue(l, look)
 		if open := append(found.Unresolved(), found.Lost()...); len(open) > 0 {
@@ -59,7 +59,7 @@ func (l *lab) judge() (v verdict) {
 		all = append(all, more...)
 	}
 	var more []check.Violation
-	all = append(all, l.rows(found)...)
+	all = append(append(all, l.rows(found)...), l.twice()...)
 	v.Linearizable, more = found.Linearizable(scopeBound)
 	all = append(all, more...)
 	v.Views, more = l.sameViews(outcomes)
@@ -94,6 +94,44 @@ func (v *verdict) count(attempts []check.Attempt, outcomes []*sequencer.Outcome)
 	}
 }
 
+// mine says whether a tool call is of this load: a log made anew gives transactions the names of former ones.
+func (l *lab) mine(task string) bool { return strings.HasPrefix(task, l.generation+"-") }
+
+func (l *lab) mails() (mine []check.Sent) {
+	l.Helper()
+	all, tasks := l.shop.Mails(l)
+	for i := range all {
+		if l.mine(tasks[i]) {
+			mine = append(mine, all[i])
+		}
+	}
+	return mine
+}
+
+func (l *lab) charges() (mine []check.Sent) {
+	l.Helper()
+	for _, sent := range l.shop.Charges(l) {
+		if l.mine(strings.TrimPrefix(sent.Key, "charge/")) {
+			mine = append(mine, sent)
+		}
+	}
+	return mine
+}
+
+// twice finds mails that came a second time, whatever log they are of.
+func (l *lab) twice() (found []check.Violation) {
+	l.Helper()
+	_, tasks := l.shop.Mails(l)
+	seen := map[string]bool{}
+	for _, task := range tasks {
+		if seen[task] {
+			found = append(found, check.Violation{Check: "sent_twice", Text: "the mail of " + task})
+		}
+		seen[task] = true
+	}
+	return found
+}
+
 // rows holds that what was done at once stands where its transaction is committed, and is taken back where it is not,
 // or that a residue says otherwise.
 func (l *lab) rows(e *check.Effects) (found []check.Violation) {
@@ -107,6 +145,9 @@ func (l *lab) rows(e *check.Effects) (found []check.Violation) {
 	}
 	standing := map[string]bool{}
 	for _, did := range l.shop.Standing(l) {
+		if !l.mine(did.Task) {
+			continue
+		}
 		standing[did.Tx] = true
 		if !committed[did.Tx] && !unclean[did.Tx] {
 			found = append(found, check.Violation{Check: "not_undone", Text: "the row of " + did.Tx + " stands and it did not commit"})

@@ -199,7 +199,7 @@ func (l *lab) startSidecars(dir string) {
 		l.must(p.start())
 		l.cars = append(l.cars, p)
 	}
-	l.load = newLoad(l.cars, l.workspace)
+	l.load = newLoad(l.cars, l.workspace, "first")
 }
 
 // part is one process of the binary, which may die and is started again under its name.

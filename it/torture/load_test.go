@@ -30,7 +30,8 @@ const (
 // says in the end what became of it.
 type load struct {
 	*harness.Errands
-	began time.Time
+	generation string // in what every tool call is about, so that sinks can be asked for those of one load
+	began      time.Time
 
 	mu       sync.Mutex
 	attempts []check.Attempt
@@ -51,8 +52,8 @@ type agent struct {
 	last          error // why it does not know how its last attempt ended
 }
 
-func newLoad(cars []*part, workspace string) *load {
-	l := &load{Errands: harness.NewErrands(), began: time.Now(), unnamed: map[string]int{}, newest: map[string]int64{},
+func newLoad(cars []*part, workspace, generation string) *load {
+	l := &load{Errands: harness.NewErrands(), generation: generation, began: time.Now(), unnamed: map[string]int{}, newest: map[string]int64{},
 		moved: make(chan struct{})}
 	for i, car := range cars {
 		cl := client.New(car.url, token, client.WithWorkspace(workspace), client.WithTries(1))
@@ -177,7 +178,8 @@ func (l *load) fill(ctx context.Context, a *agent, tx *client.Tx, made *check.At
 	if err := tx.Write(ctx, names[0], content, client.WriteOptions{MediaType: "text/plain"}); err != nil {
 		return err
 	}
-	about := harness.Task{Task: tx.ID(), Customer: fmt.Sprint("c", a.rng.IntN(60))}
+	about := harness.Task{Task: fmt.Sprintf("%s-%s-%s-%d", l.generation, a.name, a.session, a.n),
+		Customer: fmt.Sprint("c", a.rng.IntN(60))}
 	_, err := l.Call(ctx, tx, []string{"card.charge", "mail.send", "row.add"}[a.rng.IntN(3)], about)
 	return err
 }
