@@ -303,8 +303,10 @@ func besiege(t *testing.T, logic uint32, records int, check func(*siege, sequenc
 
 // TestHostileRecords: whatever is in the log, what is decided about it can be written and read, and so can the row.
 func TestHostileRecords(t *testing.T) {
+	began, mutated := time.Now(), 0
 	all := besiege(t, sequencer.Logic, hostileCount(t), harmless)
 	for _, k := range hostile.Kinds() {
+		mutated += all.tried[k]
 		t.Logf("%-10s %d mutated, %d decode", k, all.tried[k], all.decoded[k])
 		if 5*all.decoded[k] < all.tried[k] && !t.Failed() {
 			t.Errorf("less than a fifth of the mutated %s can be decoded", k)
@@ -319,6 +321,7 @@ func TestHostileRecords(t *testing.T) {
 			t.Errorf("no record is refused with %s", c)
 		}
 	}
+	testsize.Figure(t, began, "mutated intents that were folded, with what was decided written and read", mutated, 0, "make hostile")
 }
 
 // TestHostileRecordsOfOlderLogic: under the older logics what is decided may be too large to be written; that is an

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // crashesAtOnce bounds the runs that are under way at one time.
@@ -192,6 +193,8 @@ func TestCrashWindows(t *testing.T) {
 	if !tally.enough(want) && !t.Failed() {
 		t.Errorf("%d kills landed, want %d", tally.kills, want)
 	}
+	testsize.Figure(t, start, "kills of a sidecar at a step of a tool call or its settlement, survived", tally.kills, 0,
+		"make crash-windows")
 }
 
 // killAll works through the plan, again from its beginning with other survivors, until enough kills have landed.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // envRestarts chooses the runs: a number of pairs, "all" of them, or one run as a failure names it.
@@ -187,6 +188,8 @@ func TestRestarts(t *testing.T) {
 	start := time.Now()
 	lab.killPairs(t, pairs[:min(want, len(pairs))], lab.places(t, scripts), tries, tally)
 	tally.report(t, time.Since(start))
+	testsize.Figure(t, start, "pairs of kills, of a sidecar's work and of the start after it, survived", len(tally.reached),
+		len(tally.tried), "make restarts")
 }
 
 func openRestartLab(t *testing.T) *restartLab {
