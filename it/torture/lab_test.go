@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/it/harness"
 )
 
@@ -50,7 +51,8 @@ type lab struct {
 	shop      *harness.Shop
 	box       int // process whose mount namespace holds the sidecars' file systems; zero: there is none
 	boxless   string
-	points    map[string]int // failpoints at which a sidecar died
+	points    map[string]int          // failpoints at which a sidecar died
+	idle      map[failpoint.Point]int // those that were waited for in vain: this load does not pass them
 	*load
 }
 
@@ -60,7 +62,7 @@ func openLab(tb testing.TB, brokers int) *lab {
 	dir := tb.TempDir()
 	l := &lab{TB: tb, scripts: os.Getenv(harness.EnvServers), kafka: filepath.Join(dir, "kafka"), nats: filepath.Join(dir, "nats"),
 		brokers: brokers, plain: harness.Binary(tb), traced: harness.Binary(tb, "failpoints"), links: map[string][]*link{},
-		points: map[string]int{}}
+		points: map[string]int{}, idle: map[failpoint.Point]int{}}
 	tb.Cleanup(func() {
 		if err := errors.Join(l.kafkaDo("stop"), l.natsDo("stop")); err != nil {
 			tb.Errorf("stop the servers: %v", err)

@@ -143,7 +143,8 @@ func killAtPoint(l *lab, rng *rand.Rand) (bool, time.Time, error) {
 	if _, err := p.kill(); err != nil {
 		return false, time.Now(), err
 	}
-	point := one(rng, failpoint.Work())
+	work := slices.DeleteFunc(failpoint.Work(), func(p failpoint.Point) bool { return l.idle[p] > 1 })
+	point := one(rng, work)
 	nth := 1 + rng.IntN(8)
 	err := p.startAs(how{env: []string{fmt.Sprintf("HENCE_FAILPOINT=%s:%d", point, nth)}})
 	if err != nil && !errors.Is(err, harness.ErrEnded) {
@@ -152,6 +153,8 @@ func killAtPoint(l *lab, rng *rand.Rand) (bool, time.Time, error) {
 	landed := p.died(4 * time.Second)
 	if landed {
 		l.points[string(point)]++
+	} else {
+		l.idle[point]++
 	}
 	if _, err := p.kill(); err != nil {
 		return false, time.Now(), err
