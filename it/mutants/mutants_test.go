@@ -32,8 +32,7 @@ const (
 type patch struct {
 	name, rule, run, equivalent string
 	tests                       []string
-	file                        string // that it changes
-	broken                      []byte // what the file is then
+	broken                      map[string][]byte // what the files are that it changes
 }
 
 // read reads a patch and applies it to the tree as it is, in memory.
@@ -42,8 +41,8 @@ func read(path string) (*patch, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &patch{name: strings.TrimSuffix(filepath.Base(path), ".patch")}
-	head, diff, found := strings.Cut(string(text), "--- a/")
+	p := &patch{name: strings.TrimSuffix(filepath.Base(path), ".patch"), broken: map[string][]byte{}}
+	head, diffs, found := strings.Cut(string(text), "--- a/")
 	if !found {
 		return nil, fmt.Errorf("%s has no difference", path)
 	}
@@ -60,16 +59,18 @@ func read(path string) (*patch, error) {
 			p.equivalent = value
 		}
 	}
-	if p.rule == "" || len(p.tests) == 0 {
-		return nil, fmt.Errorf("%s does not say which rule it breaks, or which packages are to notice", path)
+	if p.rule == "" {
+		return nil, fmt.Errorf("%s does not say which rule it breaks", path)
 	}
-	p.file, _, _ = strings.Cut(diff, "\n")
-	source, err := os.ReadFile(filepath.Join(root, p.file))
-	if err != nil {
-		return nil, err
-	}
-	if p.broken, err = apply(string(source), diff); err != nil {
-		return nil, fmt.Errorf("%s does not apply to %s any more: %w", path, p.file, err)
+	for diff := range strings.SplitSeq(diffs, "\n--- a/") {
+		file, _, _ := strings.Cut(diff, "\n")
+		source, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			return nil, err
+		}
+		if p.broken[file], err = apply(string(source), diff); err != nil {
+			return nil, fmt.Errorf("%s does not apply to %s any more: %w", path, file, err)
+		}
 	}
 	return p, nil
 }
@@ -114,6 +115,9 @@ func all(t *testing.T) (list []*patch) {
 			t.Error(err)
 			continue
 		}
+		if len(p.tests) == 0 {
+			t.Errorf("%s does not say which packages are to notice", path)
+		}
 		list = append(list, p)
 	}
 	return list
@@ -121,20 +125,30 @@ func all(t *testing.T) (list []*patch) {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
+// overlay writes the broken files into a folder, and the file that tells the compiler of them.
+func (p *patch) overlay(dir string) (path string, err error) {
+	replace := map[string]string{}
+	for name, text := range p.broken {
+		file, err := filepath.Abs(filepath.Join(root, name))
+		if err != nil {
+			return "", err
+		}
+		replace[file] = filepath.Join(dir, p.name+"-"+strings.ReplaceAll(name, "/", "-"))
+		if err := os.WriteFile(replace[file], text, 0o600); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, p.name+".json")
+	return path, os.WriteFile(path, text, 0o600)
+}
+
 // noticed runs the tests on the broken code: which one fails first; empty: none does.
 func (p *patch) noticed(ctx context.Context, dir string) (by string, took time.Duration, err error) {
-	file, err := filepath.Abs(filepath.Join(root, p.file))
-	if err != nil {
-		return "", 0, err
-	}
-	broken, overlay := filepath.Join(dir, p.name+".go"), filepath.Join(dir, p.name+".json")
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{file: broken}})
-	if err == nil {
-		err = os.WriteFile(broken, p.broken, 0o600)
-	}
-	if err == nil {
-		err = os.WriteFile(overlay, text, 0o600)
-	}
+	overlay, err := p.overlay(dir)
 	if err != nil {
 		return "", 0, err
 	}
