@@ -95,7 +95,7 @@ exact: ## the detectors of anomalies on every history of 550,970 and on 100,000 
 	HENCE_EXACT_ALL=1 $(GO) test -count=1 -v -timeout 1h -run '^TestExact$$' ./sequencer/anomaly
 
 holes: ## takes each rule of docs/holes.md out of the fold, and looks whether script, explorer and simulator find it; WRITE=1: the page gets it
-	HENCE_TEST_HOLES=1 HENCE_TEST_HOLES_WRITE=$(WRITE) $(GO) test -count=1 -v -timeout 2h -run '^TestHoles$$' ./it/mutants
+	HENCE_TEST_HOLES=all HENCE_TEST_HOLES_WRITE=$(WRITE) $(GO) test -count=1 -v -timeout 2h -run '^TestHoles$$' ./it/mutants
 
 mutants: ## breaks the gate's rule clause by clause, and the code by each patch of it/mutants: a test must notice each
 	HENCE_TEST_MUTANTS=1 $(GO) test -count=1 -v -timeout 2h -run '^TestMutants$$' ./gate

@@ -31,6 +31,7 @@ const (
 // patch is one defect.
 type patch struct {
 	name, rule, run, equivalent string
+	schedules                   string // of a hole: within so many the simulator shows it
 	tests                       []string
 	broken                      map[string][]byte // what the files are that it changes
 }
@@ -57,6 +58,8 @@ func read(path string) (*patch, error) {
 			p.run = value
 		case "equivalent":
 			p.equivalent = value
+		case "schedules":
+			p.schedules = value
 		}
 	}
 	if p.rule == "" {
