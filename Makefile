@@ -20,7 +20,7 @@ RACE ?= $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it
 # two minutes that the embedded run has already.
 RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
-.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact mutants sim sim-agents sim-faults hostile python fuzz ci demo doors typescript torture trust
+.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-faults hostile python fuzz ci demo doors typescript torture trust
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -96,6 +96,9 @@ explore-retract: ## retraction on 3 transactions and 2 scopes, complete
 
 exact: ## the detectors of anomalies on every history of 550,970 and on 100,000 random ones
 	HENCE_EXACT_ALL=1 $(GO) test -count=1 -v -timeout 1h -run '^TestExact$$' ./sequencer/anomaly
+
+holes: ## takes each rule of docs/holes.md out of the fold, and looks whether script, explorer and simulator find it; WRITE=1: the page gets it
+	HENCE_TEST_HOLES=all HENCE_TEST_HOLES_WRITE=$(WRITE) $(GO) test -count=1 -v -timeout 2h -run '^TestHoles$$' ./it/mutants
 
 mutants: ## breaks the gate's rule clause by clause, and the code by each patch of it/mutants: a test must notice each
 	HENCE_TEST_MUTANTS=1 $(GO) test -count=1 -v -timeout 2h -run '^TestMutants$$' ./gate

@@ -282,9 +282,6 @@ func (g *Engine) landed(j *job) bool { return g.clock.Now().Sub(j.left) >= j.max
 
 // land waits until no try can be on its way any more.
 func (g *Engine) land(ctx context.Context, j *job) error {
-	if g.landed(j) {
-		return nil
-	}
 	// A call that no answer came of may land until its maximum time is over, and what is begun before would be overtaken.
 	if err := g.clock.Sleep(ctx, j.max-g.clock.Now().Sub(j.left)); err != nil {
 		return fmt.Errorf("waiting until a call of %s cannot land any more: %w", j.call.Tool, err)

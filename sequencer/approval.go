@@ -54,11 +54,9 @@ func (f *Fold) askApproval(t *tx) {
 		return
 	}
 	t.ApprovalDue = f.time + f.rules.ApprovalTicks
-	if !f.weaken.has(WeakenApprovalDeadline) {
-		// People take longer than a transaction may: a deadline before the bound would end what nobody has denied, and say
-		// that it may be tried again (holes 27c).
-		t.Due = max(t.Due, t.ApprovalDue)
-	}
+	// People take longer than a transaction may: a deadline before the bound would end what nobody has denied, and say
+	// that it may be tried again (holes 27c).
+	t.Due = max(t.Due, t.ApprovalDue)
 }
 
 // said is where the word on an effect is among those that were said, or has its place.
@@ -85,7 +83,7 @@ func (f *Fold) applyApprovals(t *tx, in *Intent) {
 		switch {
 		case !found:
 			t.Approvals = slices.Insert(t.Approvals, at, a)
-		case !a.Yes && t.Approvals[at].Yes && !f.weaken.has(WeakenLateDenial):
+		case !a.Yes && t.Approvals[at].Yes:
 			// Who sees the danger last must still be heard: nothing has left yet (holes 27b).
 			t.Approvals[at] = a
 		default:
@@ -125,7 +123,7 @@ func (f *Fold) unfitApproval(t *tx, v *Verdict) finding {
 			// Nobody asked: taken, it would stand in the decision as if it had been needed.
 			return wrong("the approval names an effect that needs none")
 		}
-		if a.Yes && a.Args != t.Seal.Effects[a.Index].Args && !f.weaken.has(WeakenApprovalArgs) {
+		if a.Yes && a.Args != t.Seal.Effects[a.Index].Args {
 			// Agreed to was another call than the one that would leave (holes 27).
 			return wrong("the approval is on other arguments than those that were sealed")
 		}
@@ -135,7 +133,7 @@ func (f *Fold) unfitApproval(t *tx, v *Verdict) finding {
 
 // judgeApproval is the last part of check 6: each effect that needs a yes has one. A no has ended it before.
 func (f *Fold) judgeApproval(t *tx, j *judgement, collect bool) {
-	if !t.unapproved() || f.weaken.has(WeakenUnapproved) {
+	if !t.unapproved() {
 		return
 	}
 	// To commit before the yes would let leave what nobody agreed to (holes 27d).

@@ -9,14 +9,14 @@ import (
 // A state that has no bound of approvals is restored with the default one: with none, what needs a yes would be denied
 // in the tick after its seal.
 func TestRestoreFillsApprovalBound(t *testing.T) {
-	f := sequencer.New("ws", 0)
+	f := sequencer.New("ws")
 	if _, err := f.Step(0, &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: "a",
 		Join: &sequencer.Join{ID: "j", Logic: sequencer.Logic}}); err != nil {
 		t.Fatal(err)
 	}
 	st := f.State()
 	st.Rules.ApprovalTicks = 0
-	restored, err := sequencer.Restore(st, 0)
+	restored, err := sequencer.Restore(st)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestRestoreFillsApprovalBound(t *testing.T) {
 
 // A state that was taken does not change with the words that come later: a no takes the place of a yes.
 func TestStateKeepsApprovals(t *testing.T) {
-	f := sequencer.New("ws", 0)
+	f := sequencer.New("ws")
 	args := sequencer.Hash{1}
 	needed := func(index uint32) sequencer.Effect {
 		return sequencer.Effect{Index: index, Class: sequencer.ClassIrreversible, Scopes: []sequencer.Scope{"mail:/x"},

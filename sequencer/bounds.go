@@ -51,7 +51,7 @@ func (f *Fold) joinRefused(in *Intent, live bool) finding {
 	case !f.bounded() || f.seq == 0:
 	case why.found():
 		return why
-	case live || f.weaken.has(WeakenNoCaps):
+	case live:
 		// Its former incarnation ends with this join, so their number stays.
 	case len(in.Agent) > maxAgentBytes:
 		// The bound of the state counts so many bytes for each sidecar.
@@ -117,12 +117,11 @@ const fewPairs = 64
 
 // holding answers whether a want lies within one of the holds; it is asked n times.
 func (f *Fold) holding(holds []Hold, n int) func(Want) bool {
-	if len(holds)*n <= fewPairs || f.weaken.has(WeakenReadCovers) {
+	if len(holds)*n <= fewPairs {
 		f.look(len(holds) * n)
 		return func(w Want) bool {
 			return slices.ContainsFunc(holds, func(g Hold) bool {
-				return g.Scope.Covers(w.Scope) && (g.Access == WriteAccess || w.Access == ReadAccess ||
-					f.weaken.has(WeakenReadCovers))
+				return g.Scope.Covers(w.Scope) && (g.Access == WriteAccess || w.Access == ReadAccess)
 			})
 		}
 	}
@@ -176,7 +175,7 @@ func (t *tx) ownScopes() *cover {
 // what belongs to others. More of them than a footprint may have count as the scopes that cover them, so that what is
 // decided always fits.
 func (f *Fold) owned(t *tx, s *Settle) (*Settle, finding) {
-	if !f.bounded() || f.weaken.has(WeakenForeignScopes) {
+	if !f.bounded() {
 		return s, finding{}
 	}
 	own := t.ownScopes()

@@ -143,15 +143,13 @@ func (c *cone) follows(f *Fold, t *tx) (why coneWhy, follows bool) {
 			first("read_from", m, "")
 		}
 	}
-	if !f.weaken.has(WeakenRetractReadersOnly) {
-		for _, w := range t.Past.Writes {
-			c.written.visit(w.Scope, func(at Scope, m *tx) bool {
-				if m.Decision < t.Decision && !bothDeltas(t, w.Scope, m, at) && !f.buried(m, at, t.Decision) {
-					first("overwrote", m, at)
-				}
-				return true
-			})
-		}
+	for _, w := range t.Past.Writes {
+		c.written.visit(w.Scope, func(at Scope, m *tx) bool {
+			if m.Decision < t.Decision && !bothDeltas(t, w.Scope, m, at) && !f.buried(m, at, t.Decision) {
+				first("overwrote", m, at)
+			}
+			return true
+		})
 	}
 	return why, why.of != nil
 }
@@ -180,12 +178,12 @@ func (c *cone) ground(f *Fold) []ConeScope {
 				out = slices.Insert(out, i, ConeScope{Scope: w.Scope, Writer: c.covered(w.Scope)})
 			}
 			switch {
-			case w.Op != OpSet && !f.weaken.has(WeakenDeltaFormer):
+			case w.Op != OpSet:
 				out[i].Kept = true // a turn takes it out and puts nothing back
 			case w.Shard && out[i].Shard == nil && !out[i].Unknown:
 				v := c.under(f, m, &w)
 				switch {
-				case f.merging() && v.Seq > m.Decision && !f.weaken.has(WeakenTombRestore):
+				case f.merging() && v.Seq > m.Decision:
 					out[i].Kept = true // a tombstone has taken it away since
 				case v.Unknown:
 					out[i].Unknown = true
@@ -196,7 +194,7 @@ func (c *cone) ground(f *Fold) []ConeScope {
 		}
 	}
 	for i := range out {
-		if g := &out[i]; g.Kept && !f.weaken.has(WeakenDeltaWriter) {
+		if g := &out[i]; g.Kept {
 			c.keepWriter(f, g)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // sameCounters holds that what a fold counts as it goes is what one that is restored from its state counts.
 func sameCounters(t *testing.T, f *sequencer.Fold, seed uint64, step int) {
 	t.Helper()
-	g, err := sequencer.Restore(f.State(), 0)
+	g, err := sequencer.Restore(f.State())
 	if err != nil {
 		t.Fatalf("seed %d after %d: %v", seed, step, err)
 	}
@@ -49,7 +49,7 @@ func TestCountersFollowTheState(t *testing.T) {
 		h.undo = seed%2 == 1
 		words := dice{seed * 7919}
 		seen := &reached{count: map[string]int{}}
-		f := sequencer.New("ws", 0)
+		f := sequencer.New("ws")
 		for i := range 400 {
 			words.n(2)
 			h.dice = dice{words.state}
@@ -70,7 +70,7 @@ func TestCountersSurviveHostileRecords(t *testing.T) {
 	for seed := range historySeeds(t, 24) {
 		kinds := records.Kinds()
 		for logic := uint32(1); logic <= sequencer.Logic; logic++ {
-			w, f, at := records.NewWorld(seed, logic), sequencer.New("ws", 0), 0
+			w, f, at := records.NewWorld(seed, logic), sequencer.New("ws"), 0
 			apply := func(in *sequencer.Intent) {
 				step, err := f.Step(int64(at), in)
 				if err != nil && !errors.Is(err, sequencer.ErrUnknownLogic) {

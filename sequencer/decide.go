@@ -130,14 +130,11 @@ func (f *Fold) overtake(t *tx, w Write) {
 		moved := Writer{Seq: f.seq + 1, Tx: t.ID}
 		f.wakeTx(u)
 		// The first write that overtook it is the one it is told of.
-		if u.stale != nil || f.weaken.has(WeakenRecheck) {
+		if u.stale != nil {
 			return true
 		}
 		switch a.kind {
 		case askRead:
-			if f.weaken.has(WeakenReadOnly) && len(u.writeScopes()) == 0 {
-				return true
-			}
 			f.makeStale(u, finding{code: CodeStaleRead, level: A1, scope: at, moved: moved})
 		case askExpect:
 			f.makeStale(u, finding{code: CodeVersionMismatch, scope: at, moved: moved})
@@ -166,7 +163,7 @@ func (f *Fold) ownersAnswer(t *tx, in *Intent) bool {
 		// See above: the later turn needs its own settlement.
 		return f.retracts()
 	case IntentAdopt:
-		return f.bounded() && last.Incarnation == t.Owner && !f.weaken.has(WeakenAdoptAnswer)
+		return f.bounded() && last.Incarnation == t.Owner
 	}
 	return false
 }
@@ -206,23 +203,21 @@ func (f *Fold) settle(t *tx, in *Intent, s *Settle) {
 	unclean := f.unclean(s)
 	t.Unclean = t.Unclean || unclean.any
 	committed := t.Phase == PhaseCommitted
-	if !f.weaken.has(WeakenSettleNoWrite) {
-		o.Writes = f.write(t, t.settledScopes(s), func(scope Scope, former Writer) Writer {
-			switch {
-			// What stands there is not what the transaction meant to leave, nor what was there before: readers must be able to
-			// see it.
-			case unclean.at(scope):
-				return Writer{Seq: seq, Tx: t.ID, Residue: true}
-			case f.sharedAt(t, scope):
-				t.Unclean = true
-				return Writer{Seq: seq, Tx: t.ID, Residue: true}
-			case committed:
-				// A release changes the world after the commit, so who read in between read what is not so any more (holes 3a).
-				return Writer{Seq: seq, Tx: t.ID}
-			}
-			return former
-		})
-	}
+	o.Writes = f.write(t, t.settledScopes(s), func(scope Scope, former Writer) Writer {
+		switch {
+		// What stands there is not what the transaction meant to leave, nor what was there before: readers must be able to
+		// see it.
+		case unclean.at(scope):
+			return Writer{Seq: seq, Tx: t.ID, Residue: true}
+		case f.sharedAt(t, scope):
+			t.Unclean = true
+			return Writer{Seq: seq, Tx: t.ID, Residue: true}
+		case committed:
+			// A release changes the world after the commit, so who read in between read what is not so any more (holes 3a).
+			return Writer{Seq: seq, Tx: t.ID}
+		}
+		return former
+	})
 	var held []Hold
 	if t.Retraction != "" {
 		held = f.writtenHolds(t)

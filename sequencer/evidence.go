@@ -26,9 +26,6 @@ func (f *Fold) refuted(t *tx, a *Abort) bool {
 	if a.Scope != "" && !a.Scope.valid() || len(a.Writer) > maxNameBytes {
 		return true // no decision with that could be written
 	}
-	if f.weaken.has(WeakenClaims) {
-		return false
-	}
 	switch a.Code {
 	case CodeTooOld:
 		return a.Seq != 0 || a.Writer != "" // nothing moved: it is the floor that passed
@@ -96,7 +93,6 @@ func (f *Fold) complete(t *tx, why finding) finding {
 func (f *Fold) heldSince(t *tx, s Scope, kind HoldKind) (seq Seq) {
 	f.look(len(t.Grants))
 	switch {
-	case f.weaken.has(WeakenGrantSeq):
 	case kind == Granted:
 		for i := range min(len(t.Grants), len(t.Since)) {
 			if t.Grants[i].Scope == s {

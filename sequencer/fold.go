@@ -16,7 +16,6 @@ var ErrUnknownLogic = errors.New("sequencer: the log asks for rules that this ve
 // TestReplicaStateCarriesAll holds the outcomes to it, TestCountersFollowTheState the counters.
 type Fold struct {
 	workspace string
-	weaken    Weaken // Invariant: zero outside of the explorers; see Weaken
 
 	// Invariant: none of these ever goes back, under any record (TestNothingGoesBack). What is forgotten below floor and
 	// horizon could not be asked for again.
@@ -81,9 +80,9 @@ type stepState struct {
 }
 
 // New returns the fold of a workspace whose log is empty.
-func New(workspace string, weaken Weaken) *Fold {
+func New(workspace string) *Fold {
 	return &Fold{
-		workspace: workspace, weaken: weaken, rules: DefaultRules(),
+		workspace: workspace, rules: DefaultRules(),
 		sidecars: newSidecars(), joins: newJoins(), txs: map[TxID]*tx{}, groups: map[string]*group{},
 		catalogues: newCatalogues(), deps: map[TxID][]*tx{}, window: newWindow(nil), shards: newShardLog(),
 	}

@@ -20,7 +20,7 @@ type benchLog struct {
 }
 
 func newBenchLog(logic uint32) *benchLog {
-	l := &benchLog{fold: New("bench", 0)}
+	l := &benchLog{fold: New("bench")}
 	for i := range 8 {
 		l.agents = append(l.agents, fmt.Sprintf("a%d", i))
 		s := l.step(&Intent{Kind: IntentJoin, Agent: l.agents[i], Join: &Join{ID: fmt.Sprintf("j%d", i), Logic: logic}})

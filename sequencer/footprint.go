@@ -198,10 +198,8 @@ func (t *tx) committedScopes() []Scope {
 // claimedBySeal are the scopes that a waiting sealed transaction claims: gated ones and shard writes.
 func (f *Fold) claimedBySeal(t *tx) []Scope {
 	out := t.Seal.gated()
-	if !f.weaken.has(WeakenShardNoClaim) {
-		for _, w := range t.Seal.Shards {
-			out = append(out, w.Scope)
-		}
+	for _, w := range t.Seal.Shards {
+		out = append(out, w.Scope)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -133,7 +133,7 @@ func (f *Fold) forget() {
 // moveHorizon takes what the rules say of seqs, or since logic 3 of commits and time. What else is numbered, such as
 // grants and what is refused, uses up nothing of what can be undone.
 func (f *Fold) moveHorizon() {
-	if !f.bounded() || f.weaken.has(WeakenHorizonSeqs) {
+	if !f.bounded() {
 		if f.seq > f.rules.HorizonSeqs {
 			f.horizon = max(f.horizon, f.seq-f.rules.HorizonSeqs)
 		}
@@ -234,7 +234,7 @@ func (f *Fold) drop() {
 	}
 	f.settled.take(old, keep, func(t *tx) bool {
 		// A read between its decision and its compensation has seen what was taken back; the seal must still learn that.
-		return f.bounded() && t.Past.undone() > below && !f.weaken.has(WeakenForgetUndone)
+		return f.bounded() && t.Past.undone() > below
 	}, f.forgetTx)
 	f.joins.forget(old)
 	for id, g := range f.groups {

@@ -52,9 +52,6 @@ func (t *tx) restOn(w Writer) {
 // for a read, and is not ours to overwrite.
 func (f *Fold) askAgain(t *tx) judgement {
 	var j judgement
-	if f.weaken.has(WeakenDirtyRead) {
-		return j
-	}
 	for _, w := range t.Seal.gated() {
 		f.askWrite(t, w, &j)
 	}
@@ -143,11 +140,8 @@ func (f *Fold) changedTool(sc *SidecarState, p Pin) finding {
 
 // staleRead: a read's ground has moved, or is forgotten.
 func (f *Fold) staleRead(t *tx) finding {
-	if f.weaken.has(WeakenReadOnly) && len(t.writeScopes()) == 0 {
-		return finding{}
-	}
 	tooOld := A1
-	if f.bounded() && !f.weaken.has(WeakenReadFloorA1) {
+	if f.bounded() {
 		tooOld |= A3 // nobody remembers whose write it was, and so not whether that one was aborted
 	}
 	for _, r := range t.Seal.Reads {
@@ -181,7 +175,7 @@ func (f *Fold) versionMismatch(t *tx) finding {
 		if w.Expect == nil {
 			continue
 		}
-		if w.Expect.View < f.floor && !f.weaken.has(WeakenExpectNoFloor) {
+		if w.Expect.View < f.floor {
 			// The write that it should collide with may be forgotten: a lost update (holes 5e).
 			return finding{code: CodeTooOld, scope: w.Scope,
 				detail: "the expected version is older than what the workspace remembers"}
@@ -207,7 +201,7 @@ func (f *Fold) movedBy(code Code, level Levels, at Scope, seq Seq, w Writer) fin
 // judgeSeal asks what is asked in every step: pins, writers read from, branch, verdict, and those in the way.
 func (f *Fold) judgeSeal(t *tx, collect bool) judgement {
 	var j judgement
-	if why := f.enforced(t, f.phantomTool(t)); why.found() && !f.weaken.has(WeakenPinsOnce) {
+	if why := f.enforced(t, f.phantomTool(t)); why.found() {
 		// Asked again in every step: the tool may be withdrawn while the seal waits for its hook (holes 15b).
 		j.refused = why
 		return j
@@ -336,7 +330,7 @@ func (f *Fold) judgeWrites(t *tx, j *judgement, collect bool) {
 		f.holds.visit(s, func(_ Scope, b *bound) bool {
 			// To write now would be under what a settlement puts there later, or over what an older one was promised. Deltas
 			// of one kind go in either order.
-			if b.t != t && (!b.t.undecided() || b.t.olderThan(t)) && (f.weaken.has(WeakenDeltaClaims) || !f.merges(t, s, b)) {
+			if b.t != t && (!b.t.undecided() || b.t.olderThan(t)) && !f.merges(t, s, b) {
 				j.block(b, collect)
 			}
 			return collect || !j.blocked

@@ -167,7 +167,7 @@ func (f *Fold) applyWatermark(in *Intent) {
 	sc := f.sidecars.live(in.Incarnation)
 	if sc != nil && sc.Agent == in.Agent {
 		f.renew(sc, in.Watermark.Seq)
-	} else if asks && !f.weaken.has(WeakenConfirmDead) {
+	} else if asks {
 		// Confirmed, a dead incarnation would call on and adopt nothing, though others settle for it already (holes 8d).
 		f.refuseDead(in)
 		return

@@ -11,7 +11,7 @@ import "slices"
 func (f *Fold) rulesRefused(next *Rules) finding {
 	switch {
 	case next.Logic < 3:
-	case next.Observe && len(f.retractions) > 0 && !f.weaken.has(WeakenObserveRetract):
+	case next.Observe && len(f.retractions) > 0:
 		return finding{code: CodeNotWhileObserving, // what is observed would commit over what a turn is to put back
 			detail: "a retraction is queued or runs: begin to observe when it is done"}
 	case f.stateBytesUnder(next) > maxStateBytes:
@@ -45,8 +45,7 @@ func (f *Fold) observed(former Rules) {
 		f.shareUnnoted()
 	}
 	undecided := f.inOrder((*tx).undecided)
-	if f.weaken.has(WeakenObserveKeep) ||
-		!former.Observe && !slices.ContainsFunc(undecided, func(t *tx) bool { return t.Free }) {
+	if !former.Observe && !slices.ContainsFunc(undecided, func(t *tx) bool { return t.Free }) {
 		return
 	}
 	at := f.seq
@@ -137,13 +136,12 @@ func (f *Fold) share(t *tx, s Scope) {
 
 // sharedAt: what a settlement says of a scope cannot be believed, because another transaction ran there too.
 func (f *Fold) sharedAt(t *tx, s Scope) bool {
-	return len(t.Shared) > 0 && !f.rules.Observe && !f.weaken.has(WeakenObserveShared) &&
-		slices.ContainsFunc(t.Shared, s.Overlaps)
+	return len(t.Shared) > 0 && !f.rules.Observe && slices.ContainsFunc(t.Shared, s.Overlaps)
 }
 
 // retractRefused finds why a retraction cannot be accepted beside what is, or was, only observed.
 func (f *Fold) retractRefused() finding {
-	if !f.bounded() || f.weaken.has(WeakenObserveRetract) {
+	if !f.bounded() {
 		return finding{}
 	}
 	unfinished := f.rules.Observe

@@ -132,7 +132,7 @@ func newOutcomes(a sequencer.Applied, offset int64) []sequencer.Outcome {
 // TestNothingGoesBack: seqs are contiguous over all outcomes; floor, horizon and time only grow.
 func TestNothingGoesBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		f := sequencer.New("ws", 0)
+		f := sequencer.New("ws")
 		var last sequencer.State
 		for i, in := range drawLog(rt) {
 			step, err := f.Step(int64(i), in)
@@ -212,7 +212,7 @@ func TestDuplicatesChangeNothing(t *testing.T) {
 	tried := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		log := drawLog(rt)
-		f := sequencer.New("ws", 0)
+		f := sequencer.New("ws")
 		for i, in := range log {
 			if _, err := f.Step(int64(i), in); err != nil {
 				rt.Fatal(err)
@@ -280,13 +280,13 @@ func drawLine(rt *rapid.T, i int) string {
 
 // runAgents runs lines and returns what came of each agent's, without seqs and ages.
 func runAgents(rt *rapid.T, lines []string) (out [2][]string) {
-	m := newMachine(0)
+	m := newMachine()
 	for _, line := range append([]string{"join a0", "join a1"}, lines...) {
 		if _, err := m.run(line); err != nil {
 			rt.Fatal(err)
 		}
 	}
-	f := sequencer.New("ws", 0)
+	f := sequencer.New("ws")
 	for i, in := range m.log {
 		step, err := f.Step(int64(i), in)
 		if err != nil {

@@ -156,7 +156,6 @@ func (f *Fold) registerBounded(sc *SidecarState, at int, found bool, in *Intent)
 		f.listed += sc.Servers[at].bytes()
 	}
 	s := &sc.Servers[at]
-	former := f.catalogues.byHash[s.Catalogue]
 	f.catalogues.release(s.Catalogue)
 	*s = ServerState{Server: r.Server, Generation: r.Generation}
 	switch {
@@ -165,9 +164,6 @@ func (f *Fold) registerBounded(sc *SidecarState, at int, found bool, in *Intent)
 		o.Kind, o.Catalogue = OutcomeRegistered, s.Catalogue
 	case announced:
 		limit("the catalogue is larger than the rules allow: none of the server's tools is registered")
-		if f.weaken.has(WeakenRegistryOpen) && former != nil {
-			s.Present, s.Catalogue = true, f.catalogues.keep(former.Tools)
-		}
 	}
 	s.Seq = f.emit(o)
 	f.wakePins(in.Incarnation)

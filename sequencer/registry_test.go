@@ -49,7 +49,7 @@ type saidServer struct {
 }
 
 func newRegistryGame(t *testing.T, d *dice) *registryGame {
-	g := &registryGame{t: t, d: d, f: sequencer.New("ws", 0), said: map[string]*saidServer{}}
+	g := &registryGame{t: t, d: d, f: sequencer.New("ws"), said: map[string]*saidServer{}}
 	for i := range 2 {
 		o := g.apply(&sequencer.Intent{Kind: sequencer.IntentJoin, Agent: fmt.Sprint("a", i),
 			Join: &sequencer.Join{ID: fmt.Sprint("j", i), Logic: sequencer.Logic}})

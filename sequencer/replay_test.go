@@ -141,11 +141,11 @@ func TestReplayScripts(t *testing.T) {
 		if filepath.Ext(path) != ".txt" { // what the fuzzer kept is beside them
 			return
 		}
-		m := newMachine(0)
+		m := newMachine()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "new":
-				m = newMachine(0)
+				m = newMachine()
 				return "ok"
 			case "replay":
 				if err := replaySame(m.log); err != nil {

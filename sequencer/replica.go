@@ -32,17 +32,12 @@ type Applied struct {
 
 // NewReplica returns a replica of a workspace whose log is empty.
 func NewReplica(workspace string) *Replica {
-	return &Replica{fold: New(workspace, 0), offset: -1}
-}
-
-// WeakReplica is NewReplica with rules of the fold switched off, for simulations that must notice.
-func WeakReplica(workspace string, weaken Weaken) *Replica {
-	return &Replica{fold: New(workspace, weaken), offset: -1}
+	return &Replica{fold: New(workspace), offset: -1}
 }
 
 // RestoreReplica makes the replica that a state was taken from.
 func RestoreReplica(st ReplicaState) (*Replica, error) {
-	f, err := Restore(st.State, 0)
+	f, err := Restore(st.State)
 	if err != nil {
 		// A logic that is not implemented here: the caller stops the workspace rather than guess.
 		return nil, err

@@ -55,7 +55,7 @@ func TestOnlyTheFirstJoinAsks(t *testing.T) {
 		return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: "a", Join: &sequencer.Join{ID: id, Logic: logic}}
 	}
 	const future = sequencer.Logic + 1
-	f := sequencer.New("ws", 0)
+	f := sequencer.New("ws")
 	if step, err := f.Step(0, join("", future)); err != nil || !step.Ignored {
 		t.Errorf("one that cannot be read: %+v, %v", step, err)
 	}
@@ -71,7 +71,7 @@ func TestOnlyTheFirstJoinAsks(t *testing.T) {
 
 // Only the founding join says which logic a workspace has: a later one, of a sidecar that is newer, changes nothing.
 func TestOnlyTheFirstJoinSets(t *testing.T) {
-	f := sequencer.New("ws", 0)
+	f := sequencer.New("ws")
 	for i, logic := range []uint32{sequencer.Logic - 1, sequencer.Logic} {
 		name := string(rune('a' + i))
 		if _, err := f.Step(int64(i), &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: name,

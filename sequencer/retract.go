@@ -280,10 +280,6 @@ func (f *Fold) refuseUnder(c *cone) {
 
 // bindsUnder finds the scope of a cone that a transaction holds, claims or waits for.
 func (f *Fold) bindsUnder(t *tx, c *cone) (why finding) {
-	if f.weaken.has(WeakenRetractAtOnce) {
-		// The rule is off: holes 7b.
-		return why
-	}
 	for _, h := range f.boundBy(t) {
 		c.written.visit(h, func(at Scope, m *tx) bool {
 			if f.mergesUnder(t, h, m, at) {

@@ -15,7 +15,7 @@ import (
 // TestScripts runs the scripts in testdata. Each opens with what it shows and ends in a hash. Their directives:
 //
 //	run                  one line is one intent (package script), dup <tx> <verb>, ticks <n> or restore
-//	new weaken=<rules>   begins again, with rules switched off to show what they are for
+//	new                  begins again
 //	state, holds, hash   print what the fold keeps
 //	restore              writes the state out and reads it back in
 //	replay               feeds the log again, whole and restored after each record; both must come to the same
@@ -26,11 +26,11 @@ func TestScripts(t *testing.T) {
 		if filepath.Ext(path) != ".txt" {
 			return
 		}
-		m := newMachine(0)
+		m := newMachine()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "new" {
 				checkReplay(t, m)
-				m = newMachine(weakenOf(t, d))
+				m = newMachine()
 				return "ok"
 			}
 			return directive(t, m, d)
@@ -87,56 +87,16 @@ func runLines(t *testing.T, m *machine, d *datadriven.TestData) string {
 // checkReplay: the log alone gives the same outcomes, also when the state was written out after each record.
 func checkReplay(t *testing.T, m *machine) {
 	t.Helper()
-	if m.weaken == 0 { // package replay makes no fold with rules switched off
-		if err := replaySame(m.log); err != nil {
-			t.Errorf("decided again under its own rules: %v", err)
-		}
+	if err := replaySame(m.log); err != nil {
+		t.Errorf("decided again under its own rules: %v", err)
 	}
 	for _, restored := range []bool{false, true} {
-		if restored && m.weaken != 0 { // what a rule that is switched off leaves behind is in no state
+		if restored && hole() != "" { // what a missing rule leaves behind is in no state
 			continue
 		}
 		if err := m.replay(restored); err != nil {
 			t.Errorf("replay, restored=%v: %v", restored, err)
 		}
-	}
-}
-
-func weakenOf(t *testing.T, d *datadriven.TestData) sequencer.Weaken {
-	var out sequencer.Weaken
-	for _, arg := range d.CmdArgs {
-		for _, v := range arg.Vals {
-			w, found := weakenNames()[v]
-			if !found {
-				d.Fatalf(t, "unknown rule %s", v)
-			}
-			out |= w
-		}
-	}
-	return out
-}
-
-func weakenNames() map[string]sequencer.Weaken {
-	return map[string]sequencer.Weaken{
-		"1a": sequencer.WeakenOlderOnly, "1b": sequencer.WeakenPiecewise, "1c": sequencer.WeakenWaitDie,
-		"1e": sequencer.WeakenShardNoClaim, "2": sequencer.WeakenDirtyRead, "3a": sequencer.WeakenSettleNoWrite,
-		"5a": sequencer.WeakenNoBase, "5b": sequencer.WeakenRecheck, "5c": sequencer.WeakenReadOnly,
-		"5e": sequencer.WeakenExpectNoFloor, "7d": sequencer.WeakenReadCovers,
-		"7a": sequencer.WeakenRetractReadersOnly, "7b": sequencer.WeakenRetractAtOnce, "7c": sequencer.WeakenTurnNoWait,
-		"turn-order": sequencer.WeakenTurnAnyOrder, "5f": sequencer.WeakenReadFloorA1, "21": sequencer.WeakenClaims,
-		"21b": sequencer.WeakenGrantSeq,
-		"5g":  sequencer.WeakenForgetUndone,
-		"22":  sequencer.WeakenHorizonSeqs, "22b": sequencer.WeakenRestoreLast,
-		"14": sequencer.WeakenForeignScopes, "15": sequencer.WeakenRegistryOpen, "15b": sequencer.WeakenPinsOnce,
-		"16": sequencer.WeakenObserveRetract, "16b": sequencer.WeakenObserveKeep, "16c": sequencer.WeakenObserveShared,
-		"17": sequencer.WeakenOrphanUnnamed, "17b": sequencer.WeakenAdoptAnswer, "18": sequencer.WeakenNoCaps,
-		"20": sequencer.WeakenOneSession, "20b": sequencer.WeakenOwnWaits,
-		"8d": sequencer.WeakenConfirmDead,
-		"24": sequencer.WeakenDeltaFormer, "24b": sequencer.WeakenDeltaWriter, "24c": sequencer.WeakenDeltaClaims,
-		"26": sequencer.WeakenNameless,
-		"25": sequencer.WeakenTombRestore, "25b": sequencer.WeakenTombCone,
-		"27": sequencer.WeakenApprovalArgs, "27b": sequencer.WeakenLateDenial, "27c": sequencer.WeakenApprovalDeadline,
-		"27d": sequencer.WeakenUnapproved,
 	}
 }
 

@@ -124,16 +124,6 @@ func (f *Fold) advanceSeal(t *tx) {
 	if t.stale != nil {
 		why = *t.stale
 	}
-	if f.weaken.has(WeakenRecheck) {
-		if j := f.judgeSeal(t, false); j.blocked && !j.refused.found() {
-			return
-		}
-		for _, r := range t.Seal.Reads {
-			if !why.found() {
-				why = f.movedRead(r)
-			}
-		}
-	}
 	if why.found() {
 		f.abort(t, why)
 		return

@@ -145,13 +145,7 @@ func (f *Fold) keepShards(t *tx, seq Seq) {
 
 // restored is the write of a turn's outcome that puts a version of a shard back.
 func (f *Fold) restored(v *ShardVersion) ShardWrite {
-	w := ShardWrite{Scope: v.Scope, Type: v.Type, Content: v.Content, Ref: v.Ref, Absent: v.Absent, Restored: v.From}
-	if v.From != 0 && f.weaken.has(WeakenRestoreLast) {
-		// The rule is off: holes 22b.
-		list := f.shards.of[v.Scope].list
-		w.Restored = list[len(list)-1].From
-	}
-	return w
+	return ShardWrite{Scope: v.Scope, Type: v.Type, Content: v.Content, Ref: v.Ref, Absent: v.Absent, Restored: v.From}
 }
 
 // formerOf is what stood in a shard that was not written since the horizon. The fold has forgotten it; the writer may

@@ -52,7 +52,7 @@ type hostile struct {
 	seen func(*sequencer.Outcome) // where set, is given each outcome
 }
 
-func newHostile(t *testing.T) *hostile { return &hostile{t: t, fold: sequencer.New("ws", 0)} }
+func newHostile(t *testing.T) *hostile { return &hostile{t: t, fold: sequencer.New("ws")} }
 
 func (h *hostile) step(in *sequencer.Intent) {
 	h.t.Helper()

@@ -174,12 +174,12 @@ func putTxState(e *encoder, t *TxState) {
 }
 
 // Restore makes the fold that a state was taken from. It goes on as if it had never stopped.
-func Restore(st State, weaken Weaken) (*Fold, error) {
+func Restore(st State) (*Fold, error) {
 	if st.Rules.Logic == 0 || st.Rules.Logic > Logic {
 		// Restored without what the newer logic keeps, it would go on and diverge (holes 11).
 		return nil, fmt.Errorf("%w: the state has logic %d, this one is %d", ErrUnknownLogic, st.Rules.Logic, Logic)
 	}
-	f := New(st.Workspace, weaken)
+	f := New(st.Workspace)
 	f.seq, f.floor, f.horizon, f.tickN, f.time = st.Seq, st.Floor, st.Horizon, st.TickN, st.Time
 	f.lastEpoch, f.lastOrder, f.chain, f.rules = st.LastEpoch, st.LastOrder, st.Chain, st.Rules
 	f.rules.fill() // a state of logic 3 from before it had a rule

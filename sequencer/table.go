@@ -71,7 +71,7 @@ func (f *Fold) applyUnknown(in *Intent) {
 		f.refuse(in, nil, finding{code: CodeTooOld, detail: "the transaction is not remembered"})
 		return
 	}
-	if in.Base < f.floor && !f.weaken.has(WeakenNoBase) {
+	if in.Base < f.floor {
 		// It may be a late copy of a transaction that was decided and forgotten; opened again, it would commit twice
 		// (holes 5a).
 		f.refuse(in, nil, finding{code: CodeTooOld, detail: "the transaction's base is below the floor"})
@@ -161,7 +161,7 @@ func (f *Fold) openTx(in *Intent) *tx {
 		ID: in.Tx, Order: f.lastOrder, Agent: in.Agent, Incarnation: in.Incarnation, Owner: in.Incarnation, Base: in.Base,
 		Mode: b.Mode, Observe: b.Observe, Free: f.rules.Observe, Levels: b.Levels, Group: b.Group, May: b.May,
 	}}
-	if in.Kind == IntentAbort && f.bounded() && !f.weaken.has(WeakenNoCaps) {
+	if in.Kind == IntentAbort && f.bounded() {
 		t.May = nil // it ends at once, and no cap was asked for what it declares
 	}
 	if f.bounded() {
@@ -277,7 +277,7 @@ const verdictMissing = -2
 // unheard is the code of a seal whose hook gave no answer. Only the hook's own no is a veto, and final.
 func (f *Fold) unheard() Code {
 	// A veto tells the agent not to try again, which a hook that is down has not said (holes 19).
-	if f.bounded() && !f.weaken.has(WeakenSilentVeto) {
+	if f.bounded() {
 		return CodeHookUnavailable
 	}
 	return CodeVetoed

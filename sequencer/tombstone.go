@@ -57,7 +57,7 @@ func (f *Fold) tombOver(s Scope) *Tombstone {
 // buried: between what a transaction wrote at a scope and a later position there is a tombstone over it. What has
 // effects is taken for not buried: they lie outside of what a tombstone takes away.
 func (f *Fold) buried(m *tx, at Scope, upTo Seq) bool {
-	if len(f.tombs) == 0 || m.Past == nil || m.Past.Effects || !at.IsShard() || f.weaken.has(WeakenTombCone) {
+	if len(f.tombs) == 0 || m.Past == nil || m.Past.Effects || !at.IsShard() {
 		return false
 	}
 	first, _ := slices.BinarySearchFunc(f.tombs, m.Decision+1, func(b Tombstone, seq Seq) int {
@@ -82,7 +82,7 @@ func (f *Fold) buried(m *tx, at Scope, upTo Seq) bool {
 // what stands.
 func (f *Fold) contentUnder(s Scope, out func(TxID) bool) ShardVersion {
 	v := f.shards.under(s, out)
-	if b := f.tombOver(s); b != nil && b.Seq > v.Seq && !f.weaken.has(WeakenTombRestore) {
+	if b := f.tombOver(s); b != nil && b.Seq > v.Seq {
 		return ShardVersion{Scope: s, Seq: b.Seq, Tx: b.Tx, Absent: true}
 	}
 	return v

@@ -62,14 +62,11 @@ func (f *Fold) applyTouch(t *tx, in *Intent) {
 
 // enqueueTouch makes a touch wait: it claims what it asks for, and those younger ones in its way are wounded.
 func (f *Fold) enqueueTouch(t *tx, wounds []*bound) {
-	if f.weaken.has(WeakenPiecewise) {
-		t.left = slices.Clone(t.Waiting.Wants)
-	}
 	may := among(f, t.May, len(t.Waiting.Wants))
 	for _, w := range t.Waiting.Wants {
 		f.asks.add(w.Scope, t.key(uint8(askTouch), uint8(w.Access)), &ask{t, askTouch})
 		// All of it is claimed at once, so that no younger one is given a part meanwhile (holes 1b).
-		if !f.weaken.has(WeakenPiecewise) && !may(w) {
+		if !may(w) {
 			f.hold(t, Hold{w.Scope, Claimed, w.Access})
 		}
 	}
@@ -140,7 +137,7 @@ func (t *tx) waitsFor(s Scope) bool {
 // ownTransaction: waiting for an open transaction of the same session would be waiting for oneself. One of another
 // conversation of the agent is waited for, as a stranger's is.
 func (f *Fold) ownTransaction(t *tx, j judgement) finding {
-	if t.Free || f.weaken.has(WeakenOwnWaits) {
+	if t.Free {
 		return finding{}
 	}
 	for _, b := range j.blockers {
@@ -217,10 +214,10 @@ func (f *Fold) meet(t *tx, w Want, b *bound, j *judgement, collect bool) {
 	}
 	younger := u.undecided() && t.olderThan(u)
 	switch {
-	case younger && b.Kind != Granted, younger && f.weaken.has(WeakenOlderOnly):
+	case younger && b.Kind != Granted:
 		// A younger one's claim binds only those younger than itself: else an older one would wait for a younger one
 		// (holes 1c).
-	case younger && f.weaken.has(WeakenWaitDie), !younger:
+	case !younger:
 		// Waits run one way: for older ones, and for decided ones, which wait for none.
 		j.block(b, collect)
 	case t.Mode == Optimistic:
@@ -236,15 +233,7 @@ func (f *Fold) meet(t *tx, w Want, b *bound, j *judgement, collect bool) {
 
 // advanceTouch looks at a waiting touch again.
 func (f *Fold) advanceTouch(t *tx) {
-	wants := t.Waiting.Wants
-	if f.weaken.has(WeakenPiecewise) {
-		t.left = slices.DeleteFunc(t.left, func(w Want) bool {
-			j := f.judgeTouch(t, []Want{w}, false)
-			return !j.blocked && len(j.wounds) == 0 && !j.refused.found()
-		})
-		wants = t.left
-	}
-	j := f.judgeTouch(t, wants, false)
+	j := f.judgeTouch(t, t.Waiting.Wants, false)
 	switch {
 	case j.refused.found():
 		f.abort(t, j.refused)

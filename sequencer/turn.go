@@ -21,7 +21,7 @@ func (f *Fold) advanceCone(r *retraction) bool {
 		case m.Past.Effects:
 			r.Named = nil
 			o := Outcome{Kind: OutcomeTurn, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx}
-			if m.Owner == 0 && f.bounded() && !f.weaken.has(WeakenOrphanUnnamed) {
+			if m.Owner == 0 && f.bounded() {
 				r.Named = &Blocker{Tx: m.ID, Why: whyOrphan} // somebody has to adopt it first
 				o.BlockedBy = []Blocker{*r.Named}
 			}
@@ -38,7 +38,7 @@ func (f *Fold) advanceCone(r *retraction) bool {
 // nameTurn says what a member's turn waits for, whenever that begins with something else than was said last: with a
 // transaction outside the cone, or with an orphan, which somebody has to adopt before anything goes on.
 func (f *Fold) nameTurn(r *retraction, m *tx) {
-	if !f.bounded() || f.weaken.has(WeakenOrphanUnnamed) {
+	if !f.bounded() {
 		return
 	}
 	var blockers []Blocker
@@ -95,9 +95,6 @@ func (f *Fold) nextMember(r *retraction) *tx {
 	for ; r.done < len(r.Cone); r.done++ {
 		f.look(1)
 		id := r.Cone[r.done]
-		if f.weaken.has(WeakenTurnAnyOrder) {
-			id = r.Cone[len(r.Cone)-1-r.done]
-		}
 		if m := f.txs[id]; m != nil && m.Retraction == r.Tx && m.Phase != PhaseRetracted {
 			return m
 		}
@@ -108,9 +105,6 @@ func (f *Fold) nextMember(r *retraction) *tx {
 // heldOutside: a decided transaction outside the cone holds what a member wrote; its settlement comes first, else it
 // would put back what the member wrote.
 func (f *Fold) heldOutside(m *tx) (held bool) {
-	if f.weaken.has(WeakenTurnNoWait) {
-		return false
-	}
 	for _, w := range m.Past.Writes {
 		f.holds.visit(w.Scope, func(_ Scope, b *bound) bool {
 			held = held || !b.t.undecided() && b.t.Retraction != m.Retraction
@@ -147,34 +141,32 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 	seq := f.seq + 1
 	o := Outcome{Kind: OutcomeSettled, Final: true, Retraction: r.Tx}
 	failed := f.unclean(s)
-	unclean, nameless := failed.any, f.merging() && s.nameless() && !f.weaken.has(WeakenNameless)
-	if !f.weaken.has(WeakenSettleNoWrite) {
-		o.Writes = f.write(m, m.undoneScopes(s), func(scope Scope, former Writer) Writer {
-			g := r.scope(scope)
-			switch {
-			case failed.at(scope), g != nil && g.Unknown, nameless && !m.wroteShard(scope):
-				// What was to come back is not there: said as residue, else a reader would rest on it.
-				return Writer{Seq: seq, Tx: m.ID, Residue: true}
-			case f.sharedAt(m, scope):
-				// Another one ran there too while the workspace observed, so what came back may be that one's (holes 16c).
-				unclean = true
-				return Writer{Seq: seq, Tx: m.ID, Residue: true}
-			case former.Residue && !r.has(former.Tx):
-				return former // of one that was aborted meanwhile
-			case g != nil && g.Kept && former.Tx != "" && !r.has(former.Tx) && !f.weaken.has(WeakenDeltaWriter):
-				return former // its delta came upon this one and stands
-			case g != nil:
-				return g.Writer
-			case r.has(former.Tx):
-				// Of another member, which has its own turn: nothing of the cone stands.
-				return Writer{}
-			}
-			return former
-		})
-	}
+	unclean, nameless := failed.any, f.merging() && s.nameless()
+	o.Writes = f.write(m, m.undoneScopes(s), func(scope Scope, former Writer) Writer {
+		g := r.scope(scope)
+		switch {
+		case failed.at(scope), g != nil && g.Unknown, nameless && !m.wroteShard(scope):
+			// What was to come back is not there: said as residue, else a reader would rest on it.
+			return Writer{Seq: seq, Tx: m.ID, Residue: true}
+		case f.sharedAt(m, scope):
+			// Another one ran there too while the workspace observed, so what came back may be that one's (holes 16c).
+			unclean = true
+			return Writer{Seq: seq, Tx: m.ID, Residue: true}
+		case former.Residue && !r.has(former.Tx):
+			return former // of one that was aborted meanwhile
+		case g != nil && g.Kept && former.Tx != "" && !r.has(former.Tx):
+			return former // its delta came upon this one and stands
+		case g != nil:
+			return g.Writer
+		case r.has(former.Tx):
+			// Of another member, which has its own turn: nothing of the cone stands.
+			return Writer{}
+		}
+		return former
+	})
 	for i := range m.Past.Writes {
 		w := &m.Past.Writes[i]
-		if g := r.scope(w.Scope); w.Op != OpSet && !f.weaken.has(WeakenDeltaFormer) {
+		if g := r.scope(w.Scope); w.Op != OpSet {
 			o.Shards = append(o.Shards, f.takeOut(m, w, seq))
 		} else if w.Shard && g.Unknown {
 			// No content is known to put back: the shard stays as it is, and is said to.

@@ -196,7 +196,7 @@ type record struct {
 	restore bool
 }
 
-func newPair() *pair { return &pair{fold: sequencer.New("ws", 0), twin: newTwin()} }
+func newPair() *pair { return &pair{fold: sequencer.New("ws"), twin: newTwin()} }
 
 // compare gives one record to both and says where they differ.
 func (p *pair) compare(in *sequencer.Intent, restore bool, seen *reached) error {
@@ -225,7 +225,7 @@ func (p *pair) compare(in *sequencer.Intent, restore bool, seen *reached) error 
 		}
 	}
 	if restore {
-		if p.fold, err = sequencer.Restore(p.fold.State(), 0); err != nil {
+		if p.fold, err = sequencer.Restore(p.fold.State()); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,6 @@ type tx struct {
 	// ops are what deltas found. Invariant: of the seal, or where there is none of the past.
 	ops      map[Scope]Op
 	opsKnown bool
-	left     []Want // WeakenPiecewise only: what a waiting touch has not got yet
 	// added and ended are net hold changes since its last outcome. Invariant: empty between steps: what views know of
 	// holds is what outcomes carried (Fold.finish panics otherwise).
 	added, ended holdList
@@ -75,8 +74,7 @@ func (t *tx) olderThan(u *tx) bool {
 // sameSession: who works on one of them cannot end the other while it waits. An agent's conversations do not wait for
 // each other outside the log, so each is a session of its own; under logic 1 and 2 all of them are the default one.
 func (f *Fold) sameSession(t, u *tx) bool {
-	talk := t.Session == u.Session || f.weaken.has(WeakenOneSession)
-	return t.Incarnation == u.Incarnation && talk || t.Group != "" && t.Group == u.Group
+	return t.Incarnation == u.Incarnation && t.Session == u.Session || t.Group != "" && t.Group == u.Group
 }
 
 func (t *tx) sibling(u *tx) bool { return t.Group != "" && t.Group == u.Group }

@@ -199,61 +199,6 @@ func (c Code) Retryable() bool {
 	return false
 }
 
-// Weaken names rules of the fold to switch off, so that the explorer can show what each of them is for.
-// Invariant: zero everywhere but in packages explore and sim, and in their tests.
-type Weaken uint64
-
-// The rules that can be switched off; the numbers are the rows of the table of holes in docs/holes.md.
-const (
-	WeakenOlderOnly          Weaken = 1 << iota // 1a: a touch looks at older transactions only
-	WeakenPiecewise                             // 1b: a touch is granted scope by scope, waiting ones claim nothing
-	WeakenWaitDie                               // 1c: the older waits for the younger
-	WeakenNoFullRetry                           // 1d: a successor does not ask for all (the explorer reads it)
-	WeakenDirtyRead                             // 2: the seal does not ask for its footprint once more
-	WeakenSettleNoWrite                         // 3a: a settlement is not a write
-	WeakenNoBase                                // 5a: an unknown transaction's base is not compared with the floor
-	WeakenRecheck                               // 5b: a waiting seal is checked against the window when it wakes
-	WeakenReadOnly                              // 5c: read-only transactions are not checked
-	WeakenShardNoClaim                          // 1e: shard writes hold nothing before they commit
-	WeakenExpectNoFloor                         // 5e: an expected version needs no floor
-	WeakenReadCovers                            // 7d: a read grant answers a touch for writing
-	WeakenRetractReadersOnly                    // 7a: a cone takes readers only, not those that overwrote
-	WeakenRetractAtOnce                         // 7b: a retraction refuses nobody that has its scopes
-	WeakenTurnNoWait                            // 7c: a turn does not wait for decided holders outside the cone
-	WeakenTurnAnyOrder                          // 5.4: turns go the oldest first
-	WeakenForeignScopes                         // 14: a settlement may name any scope
-	WeakenRegistryOpen                          // 15: a refused registration leaves the former catalogue in force
-	WeakenPinsOnce                              // 15b: pins are compared at the seal only
-	WeakenObserveRetract                        // 16: a retraction runs beside transactions that are only observed
-	WeakenObserveKeep                           // 16b: what opened while the workspace observed goes on when it enforces
-	WeakenObserveShared                         // 16c: what shared a scope while the workspace observed settles clean
-	WeakenOrphanUnnamed                         // 17: a retraction does not name the orphan that it waits for
-	WeakenAdoptAnswer                           // 17b: a refused adoption hides the answer to the accepted one
-	WeakenNoCaps                                // 18: sidecars and what an unknown abort declares count towards no cap
-	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
-	WeakenForgetUndone                          // 5g: a retracted transaction is forgotten by its decision
-	WeakenSilentVeto                            // 19: a hook that gave no answer has said no
-	WeakenOneSession                            // 20: all conversations of an agent are one session
-	WeakenOwnWaits                              // 20b: a transaction waits for an open one of its own session
-	WeakenConfirmDead                           // 8d: a lease is confirmed although its incarnation is not live
-	WeakenClaims                                // 21: what a sidecar says of a refusal is taken as it is
-	WeakenGrantSeq                              // 21b: a refusal does not say since when the scope was granted
-	WeakenHorizonSeqs                           // 22: the undo horizon is HorizonSeqs behind the head, whatever they are
-	WeakenRestoreLast                           // 22b: a retraction names the newest content, not the one under its cone
-	WeakenDeltaFormer                           // 24: a retracted delta puts back what stood there before it
-	WeakenDeltaWriter                           // 24b: a retracted delta leaves the one that it came upon as the writer
-	WeakenDeltaClaims                           // 24c: a delta waits for those that claim its shard, as other writes do
-	WeakenTombRestore                           // 25: a retraction brings back what a tombstone has taken away
-	WeakenNameless                              // 26: a turn that names nothing of what is not known has put all back
-	WeakenTombCone                              // 25b: who comes behind a tombstone follows from what was before
-	WeakenApprovalArgs                          // 27: a yes counts whatever arguments it is about
-	WeakenLateDenial                            // 27b: a no behind a yes is not heard
-	WeakenApprovalDeadline                      // 27c: the deadline does not reach as far as the bound of an approval
-	WeakenUnapproved                            // 27d: a transaction does not wait for its approvals
-)
-
-func (w Weaken) has(x Weaken) bool { return w&x != 0 }
-
 func nameOf[T ~uint8](v T, names ...string) string {
 	if int(v) < len(names) {
 		return names[v]

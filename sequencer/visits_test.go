@@ -39,7 +39,7 @@ func visitsOf(t *testing.T, c largest.Case, share int) (visits, least int, took 
 	if err != nil {
 		t.Fatalf("%s: %v", c, err)
 	}
-	f := sequencer.New("ws", 0)
+	f := sequencer.New("ws")
 	for i, in := range before {
 		if _, err := f.Step(int64(i), in); err != nil {
 			t.Fatal(err)

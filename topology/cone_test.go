@@ -40,7 +40,7 @@ func (h *history) commit(tx sequencer.TxID, writes, reads string) {
 }
 
 func newHistory(t *testing.T, logic uint32) *history {
-	h := &history{t: t, fold: sequencer.New("w", 0)}
+	h := &history{t: t, fold: sequencer.New("w")}
 	join := &sequencer.Join{ID: "j", Logic: logic}
 	h.step(&sequencer.Intent{Kind: sequencer.IntentJoin, N: 1, Agent: "ann", Join: join})
 	return h

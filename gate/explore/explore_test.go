@@ -157,7 +157,7 @@ func checkScript(t *testing.T, trace folds.Trace) {
 	t.Helper()
 	_, text, _ := strings.Cut(trace.Script("A counterexample."), "run\n")
 	text, _, _ = strings.Cut(text, "----\n")
-	a, b := sequencer.New(workspace, 0), sequencer.New(workspace, 0)
+	a, b := sequencer.New(workspace), sequencer.New(workspace)
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		line, _, _ = strings.Cut(line, "  #")
 		in, err := script.Parse(line)

@@ -135,7 +135,7 @@ func (m *model) step(s *state, in *sequencer.Intent) {
 
 // root is the state after the first two processes have joined.
 func (m *model) root() *state {
-	f := sequencer.New(workspace, 0)
+	f := sequencer.New(workspace)
 	s := &state{fold: func() *sequencer.Fold { return f }}
 	s.procs[firstProc] = gateProc{alive: true, gone: true, journal: firstProc}
 	s.procs[otherProc] = gateProc{alive: true, gone: true, journal: otherProc}

@@ -100,7 +100,7 @@ func (s *search) take(n *node, act gateAct, next []node) []node {
 		if fold != nil {
 			return fold
 		}
-		f, err := sequencer.Restore(*n.st, 0)
+		f, err := sequencer.Restore(*n.st)
 		if err != nil {
 			panic(fmt.Sprintf("explore: a state that the fold exported is not restored: %v", err))
 		}
@@ -144,7 +144,7 @@ func (s *search) way(id uint32) []gateAct {
 // trace walks a way again and writes it down.
 func (m *model) trace(acts []gateAct) folds.Trace {
 	var t folds.Trace
-	f := sequencer.New(workspace, 0)
+	f := sequencer.New(workspace)
 	put := func(in *sequencer.Intent) {
 		t.Intents, t.Notes = append(t.Intents, in), append(t.Notes, "")
 		t.Lines = append(t.Lines, script.Format(in))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -232,7 +233,19 @@ func TestReadConfig(t *testing.T) {
 		got["b"].Headers["A"] != "Bearer from outside" {
 		t.Errorf("%+v, %v", got, err)
 	}
+	many := func(n int) string { // an agent registers so many and no more
+		servers := make([]string, n)
+		for i := range servers {
+			servers[i] = fmt.Sprintf(`"s%d":{"command":"x"}`, i)
+		}
+		return `{"mcpServers":{` + strings.Join(servers, ",") + `}}`
+	}
+	if got, err := read(many(upstream.MaxServers)); err != nil || len(got) != upstream.MaxServers {
+		t.Errorf("%d servers, %v", len(got), err)
+	}
 	for text, want := range map[string]string{
+		many(upstream.MaxServers + 1): fmt.Sprintf("keep it to %d", upstream.MaxServers),
+
 		`[]`:                      "no JSON object",
 		`{"servers":{}}`:          `below "mcpServers"`,
 		`{"mcpServers":{}}`:       "names no server",

@@ -224,7 +224,7 @@ func (m *model) overwrites(s *state, who int, t *txn, scope int, what string) {
 // succeed begins the successor of a refused transaction.
 func (m *model) succeed(a *agent, t *txn) {
 	next := txn{attempt: t.attempt + 1}
-	a.whole = t.conflict && !m.weak(sequencer.WeakenNoFullRetry)
+	a.whole = t.conflict && !m.careless(CarelessRetry)
 	a.view = max(a.view, t.decision)
 	t.seen = true
 	if !t.phase.final() {

@@ -58,9 +58,9 @@ type approvalWord struct {
 }
 
 // newApprovals makes the world of approvals.
-func newApprovals(cfg approvalConfig, weaken sequencer.Weaken) *plain[approvalWorld] {
+func newApprovals(cfg approvalConfig) *plain[approvalWorld] {
 	a := approving{cfg}
-	return &plain[approvalWorld]{name: fmt.Sprintf("approvals, %+v", cfg), weaken: weaken, start: a.start, moves: a.moves,
+	return &plain[approvalWorld]{name: fmt.Sprintf("approvals, %+v", cfg), start: a.start, moves: a.moves,
 		ended: a.ended, every: a.every}
 }
 

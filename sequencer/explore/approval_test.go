@@ -21,7 +21,7 @@ func TestApprovals(t *testing.T) {
 		t.Logf("%d configurations, and not %d larger ones: set HENCE_EXPLORE_ALL=1 for all", len(cfgs), len(large))
 	}
 	for _, cfg := range cfgs {
-		r := newApprovals(cfg, 0).run()
+		r := newApprovals(cfg).run()
 		if !r.Complete || r.Ends == 0 || r.Commits == 0 {
 			t.Fatalf("%.6000s", r)
 		}

@@ -31,12 +31,12 @@ type capsWorld struct {
 }
 
 // newCaps makes the world of caps.
-func newCaps(cfg capsConfig, weaken sequencer.Weaken) *plain[capsWorld] {
+func newCaps(cfg capsConfig) *plain[capsWorld] {
 	c := caps{cfg}
 	return &plain[capsWorld]{
 		name: fmt.Sprintf("caps, %d sidecars of which %d may live, %d joins each, %d ticks, %d aborts", capsAgents,
 			capsLive, cfg.joins, cfg.ticks, cfg.aborts),
-		weaken: weaken, start: c.start, moves: c.moves, ended: func(*spot[capsWorld]) {}, every: c.every,
+		start: c.start, moves: c.moves, ended: func(*spot[capsWorld]) {}, every: c.every,
 	}
 }
 

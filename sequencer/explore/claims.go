@@ -34,8 +34,8 @@ type claims struct {
 }
 
 // newClaims makes the world in which a sidecar says why it ends a transaction: all that it could say, true or not.
-func newClaims(c claims, weaken sequencer.Weaken) *plain[claimsWorld] {
-	return &plain[claimsWorld]{name: "what refusals say", weaken: weaken, start: c.start, moves: c.moves,
+func newClaims(c claims) *plain[claimsWorld] {
+	return &plain[claimsWorld]{name: "what refusals say", start: c.start, moves: c.moves,
 		ended: func(*spot[claimsWorld]) {}}
 }
 

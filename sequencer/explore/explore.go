@@ -67,6 +67,7 @@ const (
 	CarelessView   Careless = 1 << iota // 3b: a read's view seq is taken when its answer arrives
 	CarelessGrant                       // 5d: a read does not wait until the view shows its grant
 	CarelessFlight                      // 6: an abort is settled while a call is in flight
+	CarelessRetry                       // 1d: a successor does not ask for all
 )
 
 // Config is one configuration to explore.
@@ -74,7 +75,6 @@ type Config struct {
 	Name     string
 	Scopes   []sequencer.Scope // at most 3; those of type shard are kept by the fold, the others by the world
 	Agents   []Agent           // at most 4
-	Weaken   sequencer.Weaken
 	Careless Careless
 	Rules    *sequencer.Rules // a rules record in front of everything; nil: none
 
@@ -89,6 +89,9 @@ type Config struct {
 	// of which makes it enforce while it observes, or observe again.
 	Observes bool
 	Switches int
+	// Behind keeps the undo horizon behind the head, as the commits of many others would: what is final and below the
+	// floor is forgotten at once.
+	Behind bool
 	// Harm leaves it to what others suffer to show a settlement of a scope that is not its transaction's.
 	Harm bool
 	// Exact tells states apart by their very seqs and epochs instead of by their order. It must not find more.

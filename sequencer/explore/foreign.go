@@ -99,8 +99,8 @@ func foreignRows() []Row {
 		harm[i].Harm = true
 	}
 	return []Row{
-		{Name: "14 settlement", Weaken: sequencer.WeakenForeignScopes, Configs: append(out, turn), Wrong: "neither granted"},
-		{Name: "14 who suffers", Weaken: sequencer.WeakenForeignScopes, Configs: harm, Wrong: "has never had it"},
+		{Name: "14 settlement", Hole: "14", Configs: append(out, turn), Wrong: "neither granted"},
+		{Name: "14 who suffers", Hole: "14", Configs: harm, Wrong: "has never had it"},
 	}
 }
 
@@ -112,5 +112,5 @@ func floorRows() []Row {
 	cfg.Agents[1].Mode, cfg.Agents[1].Levels, cfg.Agents[1].Abort = sequencer.Ordered, &a3, false
 	cfg = forgetful(cfg, 1, 0)
 	cfg.Rules.HorizonSeqs = 1
-	return []Row{{Name: "5f", Weaken: sequencer.WeakenReadFloorA1, Configs: []Config{cfg}, Wrong: "which was taken back"}}
+	return []Row{{Name: "5f", Hole: "5f", Configs: []Config{cfg}, Wrong: "which was taken back"}}
 }

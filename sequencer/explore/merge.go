@@ -78,9 +78,9 @@ type mergeWrite struct {
 const bothShards = mergeShards
 
 // newMerge makes the world of writes that merge.
-func newMerge(cfg mergeConfig, weaken sequencer.Weaken) *plain[mergeWorld] {
+func newMerge(cfg mergeConfig) *plain[mergeWorld] {
 	m := merging{cfg}
-	return &plain[mergeWorld]{name: "merge, " + cfg.name, weaken: weaken, start: m.start, moves: m.moves, ended: m.ended,
+	return &plain[mergeWorld]{name: "merge, " + cfg.name, start: m.start, moves: m.moves, ended: m.ended,
 		every: m.every}
 }
 

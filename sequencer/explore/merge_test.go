@@ -10,7 +10,7 @@ func walkMerge(t *testing.T, cfgs []mergeConfig) {
 	t.Helper()
 	var reports []Report
 	for _, cfg := range cfgs {
-		r := newMerge(cfg, 0).run()
+		r := newMerge(cfg).run()
 		if !r.Complete || r.Ends == 0 || r.Commits == 0 {
 			t.Fatalf("%.6000s", r)
 		}
@@ -31,7 +31,7 @@ func TestMergeFaults(t *testing.T) {
 		cfg := mergeOf("As", "As", "Ws")
 		walkMerge(t, []mergeConfig{cfg})
 		cfg.fault = fault
-		r := newMerge(cfg, 0).run()
+		r := newMerge(cfg).run()
 		if r.Violation == nil || !strings.Contains(r.Violation.What, wrong) {
 			t.Errorf("fault %d: %s", fault, r)
 		} else {

@@ -44,11 +44,11 @@ type orphanTx struct {
 }
 
 // newOrphans makes the world of orphans.
-func newOrphans(cfg orphanConfig, weaken sequencer.Weaken) *plain[orphanWorld] {
+func newOrphans(cfg orphanConfig) *plain[orphanWorld] {
 	o := orphans{cfg}
 	return &plain[orphanWorld]{
-		name:   fmt.Sprintf("orphans, 2 scopes x %d transactions, %d deaths, %d copies", 1+cfg.txs, cfg.deaths, cfg.copies),
-		weaken: weaken, start: o.start, moves: o.moves, ended: o.ended,
+		name:  fmt.Sprintf("orphans, 2 scopes x %d transactions, %d deaths, %d copies", 1+cfg.txs, cfg.deaths, cfg.copies),
+		start: o.start, moves: o.moves, ended: o.ended,
 	}
 }
 

@@ -13,12 +13,11 @@ import (
 // plain is a world beside one fold that is not that of Config: a value W without pointers, and what can happen next in
 // it. States are told apart exactly.
 type plain[W comparable] struct {
-	name   string
-	weaken sequencer.Weaken
-	start  func(*spot[W])                          // what is in front of everything
-	moves  func(*W) []move[W]                      // in a fixed order
-	ended  func(*spot[W])                          // a state in which nothing has to happen any more
-	every  func(s *spot[W], after *sequencer.Fold) // after each step that reached the log; may be nil
+	name  string
+	start func(*spot[W])                          // what is in front of everything
+	moves func(*W) []move[W]                      // in a fixed order
+	ended func(*spot[W])                          // a state in which nothing has to happen any more
+	every func(s *spot[W], after *sequencer.Fold) // after each step that reached the log; may be nil
 }
 
 // move is one step.
@@ -115,7 +114,7 @@ func (p *plain[W]) run() Report {
 }
 
 func (p *plain[W]) root(trace *Trace) *spot[W] {
-	s := &spot[W]{fold: sequencer.New(workspace, p.weaken), trace: trace}
+	s := &spot[W]{fold: sequencer.New(workspace), trace: trace}
 	p.start(s)
 	return s
 }
@@ -172,7 +171,7 @@ func (p *plain[W]) after(s *spot[W]) {
 
 // at makes the fold of a state.
 func (s *plainSearch[W]) at(n *plainNode[W]) *spot[W] {
-	f, err := sequencer.Restore(*n.st, s.p.weaken)
+	f, err := sequencer.Restore(*n.st)
 	if err != nil {
 		panic(fmt.Sprintf("explore: a state that the fold exported is not restored: %v", err))
 	}

@@ -2,75 +2,73 @@ package explore
 
 import (
 	"fmt"
-
-	"github.com/hence-dev/hence/sequencer"
 )
 
 // PlainRow is one rule of the fold and a world about records of the log that needs it. Run walks it.
 type PlainRow struct {
-	Name   string
-	Weaken sequencer.Weaken
-	Run    func(sequencer.Weaken) Report
-	Wrong  string // a part of the violation without the rule
-	Large  bool   // with the rule it is a walk of more than ten thousand states: on demand only
+	Name  string
+	Hole  string // the patch of sequencer/holes that takes the rule out
+	Run   func() Report
+	Wrong string // a part of the violation without the rule
+	Large bool   // with the rule it is a walk of more than ten thousand states: on demand only
 }
 
 // PlainRows lists the rows about the registry, caps and orphans.
 func PlainRows() []PlainRow {
-	registry := func(cfg registryConfig) func(sequencer.Weaken) Report {
-		return func(w sequencer.Weaken) Report { return newRegistry(cfg, w).run() }
+	registry := func(cfg registryConfig) func() Report {
+		return func() Report { return newRegistry(cfg).run() }
 	}
 	var out []PlainRow
 	for i, cfg := range registryConfigs(3, 0) {
 		late := registryConfigs(2, 2)[i]
 		name := fmt.Sprintf(", %d bytes, %d a catalogue", cfg.kept/4, cfg.bytes[1])
-		add := func(row string, w sequencer.Weaken, cfg registryConfig, large bool) {
-			out = append(out, PlainRow{row + name, w, registry(cfg), "as of announcement", large})
+		add := func(row, hole string, cfg registryConfig, large bool) {
+			out = append(out, PlainRow{row + name, hole, registry(cfg), "as of announcement", large})
 		}
-		add("15b pins", sequencer.WeakenPinsOnce, cfg, false)
-		add("15b pins, late records", sequencer.WeakenPinsOnce, late, false)
+		add("15b pins", "15b", cfg, false)
+		add("15b pins, late records", "15b", late, false)
 		late.changes++
 		if i == 2 { // either version of a catalogue fits, or none does: what is refused was not there before
 			late.changes, late.late = late.changes+1, 1
-			add("15b pins, no further server", sequencer.WeakenPinsOnce, late, true)
+			add("15b pins, no further server", "15b", late, true)
 			continue
 		}
-		add("15 registry", sequencer.WeakenRegistryOpen, cfg, i > 0)
-		add("15 registry, late records", sequencer.WeakenRegistryOpen, late, true)
+		add("15 registry", "15", cfg, i > 0)
+		add("15 registry, late records", "15", late, true)
 	}
-	orphans := func(cfg orphanConfig) func(sequencer.Weaken) Report {
-		return func(w sequencer.Weaken) Report { return newOrphans(cfg, w).run() }
+	orphans := func(cfg orphanConfig) func() Report {
+		return func() Report { return newOrphans(cfg).run() }
 	}
-	caps := func(cfg capsConfig) func(sequencer.Weaken) Report {
-		return func(w sequencer.Weaken) Report { return newCaps(cfg, w).run() }
+	caps := func(cfg capsConfig) func() Report {
+		return func() Report { return newCaps(cfg).run() }
 	}
-	refusals := func(c claims) func(sequencer.Weaken) Report {
-		return func(w sequencer.Weaken) Report { return newClaims(c, w).run() }
+	refusals := func(c claims) func() Report {
+		return func() Report { return newClaims(c).run() }
 	}
-	merges := func(programs ...string) func(sequencer.Weaken) Report {
-		return func(w sequencer.Weaken) Report { return newMerge(mergeOf(programs...), w).run() }
+	merges := func(programs ...string) func() Report {
+		return func() Report { return newMerge(mergeOf(programs...)).run() }
 	}
-	approvals := func(cfg approvalConfig) func(sequencer.Weaken) Report {
-		return func(w sequencer.Weaken) Report { return newApprovals(cfg, w).run() }
+	approvals := func(cfg approvalConfig) func() Report {
+		return func() Report { return newApprovals(cfg).run() }
 	}
 	one := approvalConfig{effects: [approvalEffects]approvalNeed{needsYes}, people: 1, words: 1}
 	two := approvalConfig{effects: [approvalEffects]approvalNeed{needsYes, needsYes}, people: 2, words: 2}
 	return append(out,
-		PlainRow{"27 approval", sequencer.WeakenApprovalArgs, approvals(one), "without a yes to its arguments", false},
-		PlainRow{"27b denial", sequencer.WeakenLateDenial, approvals(two), "has denied effect 0", false},
-		PlainRow{"27c bound", sequencer.WeakenApprovalDeadline, approvals(one), "ends as deadline", false},
-		PlainRow{"27d commit", sequencer.WeakenUnapproved, approvals(one), "without a yes to its arguments", false},
-		PlainRow{"24 delta", sequencer.WeakenDeltaFormer, merges("As", "As", "Rs"), "what stands is", false},
-		PlainRow{"24b writer", sequencer.WeakenDeltaWriter, merges("As", "As", "As"), "who reads now is refused", false},
-		PlainRow{"24c claims", sequencer.WeakenDeltaClaims, merges("As H", "As", "Ws"), "deltas of one kind", false},
-		PlainRow{"25 reset", sequencer.WeakenTombRestore, merges("Ws", "Ws", "X"), "what stands is", false},
-		PlainRow{"25b reset", sequencer.WeakenTombCone, merges("Ws", "X", "Rs At"), "has neither read from it", false},
-		PlainRow{"21 claims", sequencer.WeakenClaims, refusals(claims{}), "which the log does not show", false},
-		PlainRow{"21b since when", sequencer.WeakenGrantSeq, refusals(claims{held: true}), "it was granted to Y", false},
-		PlainRow{"17 orphan", sequencer.WeakenOrphanUnnamed, orphans(orphanConfig{1, 2, 0}), "never ends", false},
-		PlainRow{"17 two orphans", sequencer.WeakenOrphanUnnamed, orphans(orphanConfig{2, 2, 0}), "never ends", true},
-		PlainRow{"17b adoption", sequencer.WeakenAdoptAnswer, orphans(orphanConfig{1, 1, 1}), "makes an outcome", false},
-		PlainRow{"17b two adoptions", sequencer.WeakenAdoptAnswer, orphans(orphanConfig{2, 2, 1}), "makes an outcome", true},
-		PlainRow{"18 caps", sequencer.WeakenNoCaps, caps(capsConfig{2, 3, 1, 1, 1}), "are live", false},
-		PlainRow{"18 caps, more joins", sequencer.WeakenNoCaps, caps(capsConfig{2, 4, 1, 2, 1}), "are live", true})
+		PlainRow{"27 approval", "27", approvals(one), "without a yes to its arguments", false},
+		PlainRow{"27b denial", "27b", approvals(two), "has denied effect 0", false},
+		PlainRow{"27c bound", "27c", approvals(one), "ends as deadline", false},
+		PlainRow{"27d commit", "27d", approvals(one), "without a yes to its arguments", false},
+		PlainRow{"24 delta", "24", merges("As", "As", "Rs"), "what stands is", false},
+		PlainRow{"24b writer", "24b", merges("As", "As", "As"), "who reads now is refused", false},
+		PlainRow{"24c claims", "24c", merges("As H", "As", "Ws"), "deltas of one kind", false},
+		PlainRow{"25 reset", "25", merges("Ws", "Ws", "X"), "what stands is", false},
+		PlainRow{"25b reset", "25b", merges("Ws", "X", "Rs At"), "has neither read from it", false},
+		PlainRow{"21 claims", "21", refusals(claims{}), "which the log does not show", false},
+		PlainRow{"21b since when", "21b", refusals(claims{held: true}), "it was granted to Y", false},
+		PlainRow{"17 orphan", "17", orphans(orphanConfig{1, 2, 0}), "never ends", false},
+		PlainRow{"17 two orphans", "17", orphans(orphanConfig{2, 2, 0}), "never ends", true},
+		PlainRow{"17b adoption", "17b", orphans(orphanConfig{1, 1, 1}), "makes an outcome", false},
+		PlainRow{"17b two adoptions", "17b", orphans(orphanConfig{2, 2, 1}), "makes an outcome", true},
+		PlainRow{"18 caps", "18", caps(capsConfig{2, 3, 1, 1, 1}), "are live", false},
+		PlainRow{"18 caps, more joins", "18", caps(capsConfig{2, 4, 1, 2, 1}), "are live", true})
 }

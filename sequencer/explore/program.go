@@ -162,7 +162,7 @@ func ForgetConfigs() []Config {
 					cfg.Name += fmt.Sprintf(", cap %d", keep)
 					cfg = forgetful(cfg, keep, 1)
 					if (i+j)%2 == 1 { // the horizon as it is: what is committed stays longer than the rest
-						cfg.Weaken &^= sequencer.WeakenHorizonSeqs
+						cfg.Behind = false
 						cfg.Rules.HorizonCommits = 1
 					}
 					out = append(out, cfg)

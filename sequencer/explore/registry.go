@@ -48,10 +48,10 @@ type toolPlan struct {
 }
 
 // newRegistry makes the registry's world.
-func newRegistry(cfg registryConfig, weaken sequencer.Weaken) *plain[registryWorld] {
+func newRegistry(cfg registryConfig) *plain[registryWorld] {
 	r := registry{cfg}
 	return &plain[registryWorld]{
-		name: fmt.Sprintf("the registry, 2 servers x 2 transactions, %d bytes", cfg.kept/4), weaken: weaken,
+		name:  fmt.Sprintf("the registry, 2 servers x 2 transactions, %d bytes", cfg.kept/4),
 		start: r.start, moves: r.moves, ended: func(s *spot[registryWorld]) {
 			for i, p := range s.w.plans {
 				if p.phase == phaseSealed {

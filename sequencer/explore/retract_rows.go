@@ -60,13 +60,13 @@ func retractRows() []Row {
 		return []Config{cfg}
 	}
 	return []Row{
-		{Name: "7a", Weaken: sequencer.WeakenRetractReadersOnly, Configs: first("ab", "Ea", "Ea"),
+		{Name: "7a", Hole: "7a", Configs: first("ab", "Ea", "Ea"),
 			Wrong: "over a value that is not its own"},
-		{Name: "7b", Weaken: sequencer.WeakenRetractAtOnce, Configs: first("ab", "Ea", "Ea"), Wrong: "overwrites"},
-		{Name: "7c", Weaken: sequencer.WeakenTurnNoWait, Configs: first("ab", "Ea", "Ea"), Wrong: "overwrites"},
-		{Name: "7e most recent first", Weaken: sequencer.WeakenTurnAnyOrder, Configs: first("ab", "Ea", "Ea"),
+		{Name: "7b", Hole: "7b", Configs: first("ab", "Ea", "Ea"), Wrong: "overwrites"},
+		{Name: "7c", Hole: "7c", Configs: first("ab", "Ea", "Ea"), Wrong: "overwrites"},
+		{Name: "7e most recent first", Hole: "7e", Configs: first("ab", "Ea", "Ea"),
 			Wrong: "over a value that is not its own"},
-		{Name: "19b", Weaken: sequencer.WeakenRestoreLast, Configs: first("as", "Ws", "Ws"),
+		{Name: "19b", Hole: "22b", Configs: first("as", "Ws", "Ws"),
 			Wrong: "without the cone it is"},
 	}
 }

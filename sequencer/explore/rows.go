@@ -7,10 +7,10 @@ import (
 )
 
 // Row is one row of the table of holes: a rule of the fold or a duty of a sidecar, configurations that need it, and
-// what goes wrong in them without it.
+// what goes wrong in them without it. A rule is missing in a binary that is built over a patch of sequencer/holes.
 type Row struct {
 	Name     string
-	Weaken   sequencer.Weaken
+	Hole     string // the patch that takes the rule out; empty: Careless
 	Careless Careless
 	Configs  []Config
 	Wrong    string // a part of the violation
@@ -63,23 +63,23 @@ func holdRows() []Row {
 	mixed.Agents[1].Mode, mixed.Agents[1].Retries = locked, 1
 	mixed.Agents[0].Mode = locked
 	return []Row{
-		{Name: "1a", Weaken: sequencer.WeakenOlderOnly, Wrong: "overwrites",
+		{Name: "1a", Hole: "1a", Wrong: "overwrites",
 			Configs: []Config{agents("ab", optimistic, "Ea Eb", "Eb")}},
-		{Name: "1b", Weaken: sequencer.WeakenPiecewise, Wrong: "overwrites",
+		{Name: "1b", Hole: "1b", Wrong: "overwrites",
 			Configs: []Config{agents("ab", optimistic, "Ea", "Eab", "Eb")}},
-		{Name: "1c", Weaken: sequencer.WeakenWaitDie, Wrong: "waits for ever",
+		{Name: "1c", Hole: "1c", Wrong: "waits for ever",
 			Configs: []Config{retrying(agents("ab", optimistic, "Ea Eb", "Eb"), 1),
 				retrying(agents("ab", locked, "Ea Eb", "Eb"), 1)}},
-		{Name: "1d", Weaken: sequencer.WeakenNoFullRetry, Wrong: "nobody commits",
+		{Name: "1d", Careless: CarelessRetry, Wrong: "nobody commits",
 			Configs: []Config{retrying(agents("abd", optimistic, "Ea Eb", "Eb Ed", "Ed Ea"), -1)}},
-		{Name: "1e over an effect", Weaken: sequencer.WeakenShardNoClaim, Wrong: "overwrites",
+		{Name: "1e over an effect", Hole: "1e", Wrong: "overwrites",
 			Configs: []Config{agents("as", optimistic, "Ea", "Ga Ws", "Es")}},
-		{Name: "1e under a read", Weaken: sequencer.WeakenShardNoClaim, Wrong: "is stale", Configs: []Config{mixed}},
-		{Name: "2 read", Weaken: sequencer.WeakenDirtyRead, Wrong: "commits on the value of T2",
+		{Name: "1e under a read", Hole: "1e", Wrong: "is stale", Configs: []Config{mixed}},
+		{Name: "2 read", Hole: "2", Wrong: "commits on the value of T2",
 			Configs: []Config{agents("ab", optimistic, "Ea Rb", "Eb")}},
-		{Name: "2 gated", Weaken: sequencer.WeakenDirtyRead, Wrong: "overwrites",
+		{Name: "2 gated", Hole: "2", Wrong: "overwrites",
 			Configs: []Config{agents("ab", optimistic, "Ea Gb", "Eb")}},
-		{Name: "3a", Weaken: sequencer.WeakenSettleNoWrite, Wrong: "commits on the first value of res:/a",
+		{Name: "3a", Hole: "3a", Wrong: "commits on the first value of res:/a",
 			Configs: []Config{agents("ab", optimistic, "Ga", "Ra Gb")}},
 		{Name: "3b", Careless: CarelessView, Wrong: "commits on the first value of res:/a",
 			Configs: []Config{agents("ab", optimistic, "Ga", "Ra Gb")}},
@@ -87,7 +87,7 @@ func holdRows() []Row {
 			Configs: []Config{agents("as", locked, "Ws", "Rs Ea")}},
 		{Name: "6", Careless: CarelessFlight, Wrong: "the world ends with",
 			Configs: []Config{agents("ab", optimistic, "Ea")}},
-		{Name: "7d", Weaken: sequencer.WeakenReadCovers, Wrong: "commits on the value of T1",
+		{Name: "7d", Hole: "7d", Wrong: "commits on the value of T1",
 			Configs: []Config{retrying(agents("ab", locked, "Ra Ea", "Ra Gb"), 0)}},
 	}
 }
@@ -99,13 +99,13 @@ func windowRows() []Row {
 	waiting := agents("as", optimistic, "Ea", "Ws", "Rs Ga")
 	waiting.Agents[1].Beside = true
 	return []Row{
-		{Name: "5a", Weaken: sequencer.WeakenNoBase, Wrong: "decided before",
+		{Name: "5a", Hole: "5a", Wrong: "decided before",
 			Configs: []Config{forgetful(agents("as", optimistic, "Ws", "Rs Ws"), 2, 1)}},
-		{Name: "5b", Weaken: sequencer.WeakenRecheck, Wrong: "commits on the first value of shard:/s",
+		{Name: "5b", Hole: "5b", Wrong: "commits on the first value of shard:/s",
 			Configs: []Config{forgetful(waiting, 1, 0)}},
-		{Name: "5c", Weaken: sequencer.WeakenReadOnly, Wrong: "commits on the first value of",
+		{Name: "5c", Hole: "5c", Wrong: "commits on the first value of",
 			Configs: []Config{forgetful(agents("as", optimistic, "Ra Rs", "Ga Ws"), 8, 0)}},
-		{Name: "5e", Weaken: sequencer.WeakenExpectNoFloor, Wrong: "commits on the first value of shard:/s",
+		{Name: "5e", Hole: "5e", Wrong: "commits on the first value of shard:/s",
 			Configs: []Config{forgetful(agents("as", ordered, "Cs", "Ga Ws"), 1, 0)}},
 	}
 }
@@ -116,6 +116,6 @@ func forgetful(cfg Config, keep sequencer.Seq, copies int) Config {
 	rules := sequencer.DefaultRules()
 	rules.Version, rules.HorizonSeqs, rules.CapSeqs = 1, 0, keep
 	cfg.Rules, cfg.Watermarks, cfg.Duplicates = &rules, true, copies
-	cfg.Weaken |= sequencer.WeakenHorizonSeqs
+	cfg.Behind = true
 	return cfg
 }

@@ -178,7 +178,15 @@ func (s *search) foldAt(n *node) *sequencer.Fold {
 		}
 		return f
 	}
-	f, err := sequencer.Restore(*n.st, s.m.cfg.Weaken)
+	return s.m.restore(*n.st)
+}
+
+// restore makes the fold of a state. Where the horizon is behind the head it is as if others had committed since.
+func (m *model) restore(st sequencer.State) *sequencer.Fold {
+	if m.cfg.Behind {
+		st.Horizon = st.Seq
+	}
+	f, err := sequencer.Restore(st)
 	if err != nil {
 		panic(fmt.Sprintf("explore: a state that the fold exported is not restored: %v", err))
 	}
@@ -199,7 +207,7 @@ func (s *search) way(id uint32) []action {
 
 // root is the state after everybody has joined.
 func (m *model) root() *state {
-	f := sequencer.New(workspace, m.cfg.Weaken)
+	f := sequencer.New(workspace)
 	s := &state{fold: func() *sequencer.Fold { return f }}
 	s.dups = uint8(m.cfg.Duplicates)
 	for _, in := range m.opening() {

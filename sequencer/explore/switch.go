@@ -232,11 +232,11 @@ func switchRows() []Row {
 	retracted := observing(agents("ab", optimistic, "Ea", "Ea"), true, 1)
 	retracted.Agents[0].Retract = true
 	return []Row{
-		{Name: "16 retraction", Weaken: sequencer.WeakenObserveRetract, Configs: []Config{retracted}, Wrong: "overwrites"},
-		{Name: "16b who is undecided", Weaken: sequencer.WeakenObserveKeep, Wrong: "the world ends with",
+		{Name: "16 retraction", Hole: "16", Configs: []Config{retracted}, Wrong: "overwrites"},
+		{Name: "16b who is undecided", Hole: "16b", Wrong: "the world ends with",
 			Configs: []Config{observing(agents("ab", optimistic, "Ea", "Ea"), true, 1),
 				observing(agents("ab", optimistic, "Ea", "Ea"), false, 2)}},
-		{Name: "16c what two have shared", Weaken: sequencer.WeakenObserveShared, Wrong: "nobody who stands has left it",
+		{Name: "16c what two have shared", Hole: "16c", Wrong: "nobody who stands has left it",
 			Configs: []Config{observing(agents("a", optimistic, "Ea", "Ea"), true, 1),
 				observing(agents("ab", optimistic, "Ea", "Ea", "Ra Gb"), true, 1)}},
 	}

@@ -40,10 +40,10 @@ func TalkConfigs() []Config {
 func talkRows() []Row {
 	optimistic := sequencer.Optimistic
 	return []Row{
-		{Name: "20 two conversations", Weaken: sequencer.WeakenOneSession, Wrong: "of its own session, and",
+		{Name: "20 two conversations", Hole: "20", Wrong: "of its own session, and",
 			Configs: []Config{talking("a", optimistic, "pq", "Ea", "Ea"), talking("a", optimistic, "pq", "Ea", "Ga"),
 				talking("a", optimistic, "pqq", "Ea", "Ga", "Ea")}},
-		{Name: "20b one conversation", Weaken: sequencer.WeakenOwnWaits, Wrong: "waits for itself",
+		{Name: "20b one conversation", Hole: "20b", Wrong: "waits for itself",
 			Configs: []Config{talking("a", optimistic, "pp", "Ea", "Ea"), talking("a", sequencer.Locked, "pp", "Ea", "Ra"),
 				talking("a", optimistic, "ppq", "Ea", "Ga", "Ea")}},
 	}

@@ -20,14 +20,10 @@ type Trace struct {
 func (t Trace) String() string { return strings.Join(t.Lines, "\n") }
 
 // Script returns the trace as a script of the fold: the sentence that it shows, one block with the log, and the state
-// hash. What the fold answers is filled in by running the scripts with -rewrite. The weakened rules, by the names that
-// the scripts have for them, are switched off in it.
-func (t Trace) Script(sentence string, weakened ...string) string {
+// hash. What the fold answers is filled in by running the scripts with -rewrite.
+func (t Trace) Script(sentence string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", sentence)
-	if len(weakened) > 0 {
-		fmt.Fprintf(&b, "new weaken=%s\n----\n\n", strings.Join(weakened, ","))
-	}
 	b.WriteString("run\n")
 	for i, in := range t.Intents {
 		b.WriteString(script.Format(in))
@@ -50,10 +46,13 @@ func (m *model) trace(acts []action) Trace {
 			t.Lines = append(t.Lines, "#   "+OutcomeLine(&outcomes[i]))
 		}
 	}
-	f := sequencer.New(workspace, m.cfg.Weaken)
+	f := sequencer.New(workspace)
 	offset := int64(0)
 	put := func(in *sequencer.Intent) {
 		offset++
+		if m.cfg.Behind {
+			f = m.restore(f.State())
+		}
 		step, _ := Step(f, offset, in)
 		log(in, step.Outcomes)
 	}

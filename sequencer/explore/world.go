@@ -291,8 +291,6 @@ func (m *model) mode(who int, t *txn) sequencer.Mode {
 // reader: the agent may still read.
 func (m *model) reader(w *world, who int) bool { return m.reads[who] && !w.agents[who].done }
 
-func (m *model) weak(w sequencer.Weaken) bool { return m.cfg.Weaken&w != 0 }
-
 func (m *model) careless(c Careless) bool { return m.cfg.Careless&c != 0 }
 
 // token is the value that a transaction leaves: unique among the transactions that can be alive at once.

@@ -28,7 +28,7 @@ type longs struct {
 }
 
 func newLog(logic uint32, wide bool, names *longs) *Log {
-	return &Log{fold: sequencer.New("ws", 0), logic: logic, wide: wide, longs: names, live: map[string]sequencer.Seq{},
+	return &Log{fold: sequencer.New("ws"), logic: logic, wide: wide, longs: names, live: map[string]sequencer.Seq{},
 		rules: sequencer.DefaultRules(), numbered: map[string]uint32{}}
 }
 
@@ -90,7 +90,7 @@ func (l *Log) widen(r *sequencer.Rules) {
 
 // takes says whether the fold takes rules now.
 func (l *Log) takes(r sequencer.Rules) bool {
-	f, err := sequencer.Restore(l.fold.State(), 0)
+	f, err := sequencer.Restore(l.fold.State())
 	if err != nil {
 		return false
 	}

@@ -33,7 +33,7 @@ type putIn struct {
 // changed is the second run: each record as the other rules would have it.
 func (r *run) changed() error {
 	rules := r.change.rules(sequencer.DefaultRules())
-	fold, err := sequencer.Restore(sequencer.State{Workspace: r.log.Workspace, Rules: rules}, 0)
+	fold, err := sequencer.Restore(sequencer.State{Workspace: r.log.Workspace, Rules: rules})
 	if err != nil {
 		return err
 	}

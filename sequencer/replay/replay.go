@@ -103,7 +103,7 @@ func Run(log *Log, change Change) (*Result, error) {
 
 // asRecorded is the first run. It notes what became of each transaction, and checks every decision that was published.
 func (r *run) asRecorded() error {
-	fold := sequencer.New(r.log.Workspace, 0)
+	fold := sequencer.New(r.log.Workspace)
 	r.then.joins = map[string][]sequencer.Seq{}
 	left := r.log.Decided
 	for _, rec := range r.log.Records {

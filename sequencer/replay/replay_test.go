@@ -50,7 +50,7 @@ type working struct {
 
 func newWatched(t testing.TB, seed uint64, apart bool) *watched {
 	d := dice(seed)
-	w := &watched{dice: &d, fold: sequencer.New("ws", 0), log: replay.Log{Workspace: "ws"},
+	w := &watched{dice: &d, fold: sequencer.New("ws"), log: replay.Log{Workspace: "ws"},
 		inc: map[string]sequencer.Seq{}, apart: apart, would: map[sequencer.TxID]bool{}}
 	for i := range 3 {
 		agent := fmt.Sprintf("a%d", i+1)
@@ -88,7 +88,7 @@ func (w *watched) give(t testing.TB, in *sequencer.Intent) (out []sequencer.Outc
 // wouldBe is what an intent would be, of a copy of the fold.
 func (w *watched) wouldBe(t testing.TB, in *sequencer.Intent) (refused bool) {
 	t.Helper()
-	f, err := sequencer.Restore(w.fold.State(), 0)
+	f, err := sequencer.Restore(w.fold.State())
 	if err != nil {
 		t.Fatal(err)
 	}

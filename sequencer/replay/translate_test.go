@@ -16,7 +16,7 @@ func carried(change Change) (*run, *story) {
 	for seq := sequencer.Seq(3); seq <= 9; seq++ {
 		at = append(at, seq+10)
 	}
-	r.now = now{fold: sequencer.New("ws", 0), at: at, reached: 9, offset: 50, open: map[*story]bool{},
+	r.now = now{fold: sequencer.New("ws"), at: at, reached: 9, offset: 50, open: map[*story]bool{},
 		joined: map[sequencer.Seq]sequencer.Seq{2: 12}, live: map[string]sequencer.Seq{"a": 12}}
 	committed := func(seq sequencer.Seq) *event {
 		return &event{kind: sequencer.OutcomeCommitted, seq: seq, offset: int64(seq)}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
@@ -211,4 +212,37 @@ func shown(entries []Entry) string {
 		fmt.Fprintf(&out, "%c %s\n", e.Kind, e.Body)
 	}
 	return out.String()
+}
+
+// TestCallsAreReplaced holds that of two calls with one index the last counts, as the former never ran, and that the
+// others keep their places.
+func TestCallsAreReplaced(t *testing.T) {
+	l := newLedger()
+	told(t, l, RecordBegun, &TxRecord{Tx: "a.3.1", Incarnation: 3})
+	for i, index := range []uint32{1, 0, 1, 0} {
+		told(t, l, recordEffect, &gate.Progress{Effect: gate.Effect{Tx: "a.3.1", Index: index,
+			Tool: gate.Tool{Name: fmt.Sprint("t", i)}, Args: json.RawMessage("{}")}})
+	}
+	var names []string
+	calls, _ := l.effectsOf("a.3.1")
+	for _, p := range calls {
+		names = append(names, p.Tool.Name)
+	}
+	if !slices.Equal(names, []string{"t3", "t2"}) {
+		t.Errorf("kept are %v", names)
+	}
+}
+
+// TestOwnOf holds that what an agent did by itself is known until it is forgotten, and of no other transaction.
+func TestOwnOf(t *testing.T) {
+	d := New(nil, 1, 1<<20, nil)
+	own := &OwnRecord{Tx: "a.3.1", Scopes: []sequencer.Scope{"order:/1"}, Told: &sequencer.Settle{NoneElse: true}}
+	told(t, d.Ledger, RecordBegun, &TxRecord{Tx: own.Tx, Incarnation: 3})
+	told(t, d.Ledger, RecordOwn, own)
+	if scopes, settle := d.OwnOf(own.Tx); !slices.Equal(scopes, own.Scopes) || settle == nil {
+		t.Errorf("%v, %v", scopes, settle)
+	}
+	if scopes, settle := d.OwnOf("a.3.2"); scopes != nil || settle != nil {
+		t.Errorf("of another: %v, %v", scopes, settle)
+	}
 }

@@ -220,11 +220,11 @@ func covers(scopes []sequencer.Scope, s sequencer.Scope) bool {
 
 // checkReplay reads the whole log once more, from the start and from a state written in the middle.
 func (t *truth) checkReplay() {
-	fresh := sequencer.New(workspace, t.r.opts.Weaken)
+	fresh := sequencer.New(workspace)
 	half := len(t.log) / 2
 	for i, in := range t.log {
 		if i == half {
-			restored, err := sequencer.Restore(fresh.State(), t.r.opts.Weaken)
+			restored, err := sequencer.Restore(fresh.State())
 			if err != nil {
 				t.r.fail("restore in the middle of the log: %v", err)
 				return

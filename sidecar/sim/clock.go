@@ -80,7 +80,7 @@ func (t *truth) checkPins(info *txInfo, a *attempt) {
 
 // checkMoved: a settlement counts as a write of all that may have changed.
 func (t *truth) checkMoved(info *txInfo, s *sequencer.Settle, o *sequencer.Outcome) {
-	if t.r.opts.Weaken != 0 {
+	if t.r.opts.Harm {
 		return
 	}
 	var scopes []sequencer.Scope

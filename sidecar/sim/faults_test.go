@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/hence-dev/hence/sequencer"
 )
 
 // faultSchedules is how many schedules may pass before a fault is found.
@@ -26,7 +24,7 @@ func TestFindsFaults(t *testing.T) {
 	}
 	for _, patch := range patches {
 		t.Run(strings.TrimSuffix(filepath.Base(patch), ".patch"), func(t *testing.T) {
-			got := batch(t, withFault(t, patch), *firstFlag, faultSchedules, simSeconds(t), 0)
+			got := batch(t, withFault(t, patch), *firstFlag, faultSchedules, simSeconds(t))
 			if got.what == "" {
 				t.Fatalf("%d schedules do not find it", got.sum.Schedules)
 			}
@@ -93,47 +91,17 @@ func command(t *testing.T, dir, name string, args ...string) {
 	}
 }
 
-// TestRealFindsWeakenedRules switches rules of the fold off under real agents. Rules that are not here need what these
-// schedules do not have yet: plans with tools, hooks, rules that change, wide scopes.
-func TestRealFindsWeakenedRules(t *testing.T) {
+// TestRealFindsHoles takes rules of the fold out (docs/holes.md) under real agents. Rules that are not here need what
+// these schedules do not have yet: plans with tools, hooks, rules that change, wide scopes.
+func TestRealFindsHoles(t *testing.T) {
 	if os.Getenv("HENCE_TEST_FAULTS") == "" {
 		t.Skip("it runs thousands of schedules: HENCE_TEST_FAULTS=1 runs it")
 	}
-	for _, tc := range []struct {
-		name   string
-		weaken sequencer.Weaken
-	}{
-		{"1a older only", sequencer.WeakenOlderOnly},
-		{"1b piecewise", sequencer.WeakenPiecewise},
-		{"1c wait-die", sequencer.WeakenWaitDie},
-		{"1e shard writes claim nothing", sequencer.WeakenShardNoClaim},
-		{"2 dirty read", sequencer.WeakenDirtyRead},
-		{"3a settlement is no write", sequencer.WeakenSettleNoWrite},
-		{"5a no base", sequencer.WeakenNoBase},
-		{"5b check again", sequencer.WeakenRecheck},
-		{"5c read-only unchecked", sequencer.WeakenReadOnly},
-		{"5e no floor for expected versions", sequencer.WeakenExpectNoFloor},
-		{"7d read grant covers write", sequencer.WeakenReadCovers},
-		{"14 foreign scopes", sequencer.WeakenForeignScopes},
-		{"15 registry", sequencer.WeakenRegistryOpen},
-		{"15b pins once", sequencer.WeakenPinsOnce},
-		{"16 retraction while observing", sequencer.WeakenObserveRetract},
-		{"16b undecided at the switch", sequencer.WeakenObserveKeep},
-		{"16c shared while observing", sequencer.WeakenObserveShared},
-		{"18 sidecars without a cap", sequencer.WeakenNoCaps},
-		{"19 a silent hook", sequencer.WeakenSilentVeto},
-		{"8d a dead lease is confirmed", sequencer.WeakenConfirmDead},
-		{"20 one session for all conversations", sequencer.WeakenOneSession},
-		{"21 claims of sidecars", sequencer.WeakenClaims},
-		{"21b since when it is granted", sequencer.WeakenGrantSeq},
-		{"22 horizon of seqs", sequencer.WeakenHorizonSeqs},
-		{"22b restores the newest", sequencer.WeakenRestoreLast},
-		{"27 a yes to other arguments", sequencer.WeakenApprovalArgs},
-		{"27b a late no", sequencer.WeakenLateDenial},
-		{"27d commits before the yes", sequencer.WeakenUnapproved},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got := batch(t, os.Args[0], *firstFlag, faultSchedules, simSeconds(t), tc.weaken)
+	for hole := range strings.FieldsSeq("1a 1b 1c 1e 2 3a 5a 5b 5c 5e 7d 8d 14 15 15b 16 16b 16c 18 19 20 21 21b 22 22b " +
+		"27 27b 27d") {
+		t.Run(hole, func(t *testing.T) {
+			binary := withFault(t, "../../sequencer/holes/"+hole+".patch")
+			got := batch(t, binary, *firstFlag, faultSchedules, simSeconds(t))
 			if got.what == "" {
 				t.Fatalf("%d schedules do without the rule", got.sum.Schedules)
 			}

@@ -11,7 +11,7 @@ import (
 type processor struct {
 	r    *run
 	id   int
-	m    machine
+	m    *sequencer.Replica
 	next int64 // offset that it reads next
 
 	written     sequencer.ReplicaState // the last written state: what a crash leaves
@@ -35,7 +35,7 @@ type ack struct {
 }
 
 func newProcessor(r *run, id int) *processor {
-	p := &processor{r: r, id: id, m: newMachine(r.opts.Weaken)}
+	p := &processor{r: r, id: id, m: sequencer.NewReplica(workspace)}
 	p.write()
 	return p
 }
@@ -170,7 +170,7 @@ func (p *processor) restart() {
 		r.fail("processor %d: the written state has changed since it was taken: it shares memory with the fold", p.id)
 		return
 	}
-	m, err := restoreMachine(p.written, r.opts.Weaken)
+	m, err := sequencer.RestoreReplica(p.written)
 	if err != nil {
 		r.fail("processor %d cannot restore its state: %v", p.id, err)
 		return

@@ -158,7 +158,7 @@ func newBubble(seed uint64, opts Options, dir string) *bubble {
 	b := &bubble{opts: opts, start: time.Now(), dir: dir, r: r, rng: rng, fault: drawFaults(rng),
 		loose: map[talk][]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
 		told: map[sequencer.TxID]string{}, words: map[sequencer.TxID][]sequencer.Approval{}}
-	b.log = memlog.NewOver(workspace, sequencer.WeakReplica(workspace, opts.Weaken), b.record)
+	b.log = memlog.NewOver(workspace, sequencer.NewReplica(workspace), b.record)
 	return b
 }
 

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
@@ -21,7 +20,7 @@ import (
 // often than not, and a panic of an agent, which ends its process, is a finding with its seed.
 const (
 	workers   = 2
-	workerEnv = "HENCE_SIM_WORKER" // first seed, distance, number of schedules, seconds, weakened rules
+	workerEnv = "HENCE_SIM_WORKER" // first seed, distance, number of schedules, seconds
 )
 
 // TestRealSeed repeats one schedule of real agents. A seed does not always repeat: see RunReal.
@@ -42,9 +41,9 @@ func TestRealWorker(t *testing.T) {
 	if text == "" {
 		return // it is a process of batch only
 	}
-	var first, step, seconds, weaken uint64
+	var first, step, seconds uint64
 	var n int
-	if _, err := fmt.Sscan(text, &first, &step, &n, &seconds, &weaken); err != nil {
+	if _, err := fmt.Sscan(text, &first, &step, &n, &seconds); err != nil {
 		t.Fatal(err)
 	}
 	sum, start := newSummary(), time.Now()
@@ -54,7 +53,7 @@ func TestRealWorker(t *testing.T) {
 		}
 		seed := first + uint64(i)*step
 		fmt.Printf("\nseed %d\n", seed)
-		rep, err := RunReal(t, seed, Options{Weaken: sequencer.Weaken(weaken), Trace: true})
+		rep, err := RunReal(t, seed, Options{Trace: true})
 		sum.add(rep)
 		if err != nil {
 			var v *Violation
@@ -75,7 +74,7 @@ type found struct {
 }
 
 // batch runs schedules of real agents in worker processes until one finds something.
-func batch(t *testing.T, binary string, first uint64, n, seconds int, weaken sequencer.Weaken) found {
+func batch(t *testing.T, binary string, first uint64, n, seconds int) found {
 	t.Helper()
 	out := found{sum: newSummary()}
 	var mu sync.Mutex
@@ -84,8 +83,8 @@ func batch(t *testing.T, binary string, first uint64, n, seconds int, weaken seq
 	var pipes [workers]io.ReadCloser
 	for w := range workers { // all of them first: the first that fails ends the others
 		cmd := exec.Command(binary, "-test.run=^TestRealWorker$", "-test.timeout=24h")
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", fmt.Sprintf("%s=%d %d %d %d %d", workerEnv,
-			first+uint64(w), workers, (n+workers-1-w)/workers, seconds, uint64(weaken)))
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", fmt.Sprintf("%s=%d %d %d %d", workerEnv,
+			first+uint64(w), workers, (n+workers-1-w)/workers, seconds))
 		pipe, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +148,7 @@ func TestRealSchedules(t *testing.T) {
 		n = 1000
 	}
 	start := time.Now()
-	got := batch(t, os.Args[0], *firstFlag, n, seconds, 0)
+	got := batch(t, os.Args[0], *firstFlag, n, seconds)
 	t.Logf("%s%.0f schedules of real agents a second", &got.sum,
 		float64(got.sum.Schedules)/time.Since(start).Seconds())
 	if got.what != "" {

@@ -42,8 +42,9 @@ import (
 
 // Options of a run. The zero value is what tests and the command line use.
 type Options struct {
-	Steps  int              // length of the phase with faults; zero: 320
-	Weaken sequencer.Weaken // rules of the fold to switch off: the run is then expected to fail
+	Steps int // length of the phase with faults; zero: 320
+	// Harm leaves it to what others suffer to show a settlement that is no write of all that may have changed.
+	Harm bool
 	// Careless names duties of sidecars to leave undone: the run is then expected to fail.
 	Careless Careless
 

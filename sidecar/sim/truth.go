@@ -89,7 +89,7 @@ type txInfo struct {
 }
 
 func newTruth(r *run) *truth {
-	return &truth{r: r, fold: sequencer.New(workspace, r.opts.Weaken), rules: sequencer.DefaultRules(),
+	return &truth{r: r, fold: sequencer.New(workspace), rules: sequencer.DefaultRules(),
 		txs: map[sequencer.TxID]*txInfo{}, winners: map[string]*sequencer.Outcome{},
 		tools: map[toolServer][]sequencer.Tool{}, joins: map[string]sequencer.Seq{},
 		refused: map[sequencer.TxID]int{}, live: map[string]sequencer.Seq{}}

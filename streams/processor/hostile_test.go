@@ -60,7 +60,7 @@ func largestLog(t *testing.T, workspace string, c hostile.Case) *hostileLog {
 	if err != nil {
 		t.Fatalf("%s: %v", c, err)
 	}
-	l, f := &hostileLog{workspace: workspace, fits: true}, sequencer.New(workspace, 0)
+	l, f := &hostileLog{workspace: workspace, fits: true}, sequencer.New(workspace)
 	for _, in := range append(before, last) {
 		b, err := topology.EncodeIntent(in)
 		if err != nil {
@@ -73,7 +73,7 @@ func largestLog(t *testing.T, workspace string, c hostile.Case) *hostileLog {
 
 // mutatedLog is mutated records of every kind, between others that make sense.
 func mutatedLog(workspace string, seed uint64, logic uint32, records int) *hostileLog {
-	l, f := &hostileLog{workspace: workspace, fits: true}, sequencer.New(workspace, 0)
+	l, f := &hostileLog{workspace: workspace, fits: true}, sequencer.New(workspace)
 	w, kinds := hostile.NewWorld(seed, logic), hostile.Kinds()
 	send := func(in *sequencer.Intent, garble bool) {
 		b, err := topology.EncodeIntent(in)
@@ -244,7 +244,7 @@ func unwritable(prefix string, partitions int32, beside string) *hostileLog {
 	for topology.PartitionOf(name, partitions) != topology.PartitionOf(beside, partitions) {
 		name += "x"
 	}
-	l, f := &hostileLog{workspace: name, fits: true}, sequencer.New(name, 0)
+	l, f := &hostileLog{workspace: name, fits: true}, sequencer.New(name)
 	tx := sequencer.TxID(strings.Repeat("\x01", 4<<10))
 	effect := sequencer.Effect{Class: sequencer.ClassIrreversible, Tool: "t"}
 	for i := range 255 {

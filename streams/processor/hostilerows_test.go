@@ -82,7 +82,7 @@ func TestRowsOfLargestRecords(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c, err)
 		}
-		d, f := newDerivedRows(), sequencer.New("ws", 0)
+		d, f := newDerivedRows(), sequencer.New("ws")
 		for i, in := range append(before, last) {
 			if _, err := d.rowsOf(f, i, in); err != nil {
 				t.Errorf("%s: %v", c, err)
@@ -96,7 +96,7 @@ func TestRowsOfHostileRecords(t *testing.T) {
 	const seeds, records = 8, 300
 	for seed := range uint64(seeds) {
 		w, kinds := hostile.NewWorld(seed, sequencer.Logic), hostile.Kinds()
-		d, f, at := newDerivedRows(), sequencer.New("ws", 0), 0
+		d, f, at := newDerivedRows(), sequencer.New("ws"), 0
 		send := func(in *sequencer.Intent) {
 			b, err := topology.EncodeIntent(in)
 			if err != nil || len(b) > hostile.RecordBytes {
