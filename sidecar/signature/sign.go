@@ -1,0 +1,66 @@
+package signature
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+)
+
+// Signer signs requests with one key.
+type Signer struct {
+	Now func() time.Time // the wall clock's
+
+	key ed25519.PrivateKey
+	id  string
+}
+
+// NewSigner signs with a key.
+func NewSigner(key ed25519.PrivateKey) *Signer {
+	return &Signer{key: key, id: KeyID(key.Public().(ed25519.PublicKey)), Now: time.Now}
+}
+
+// KeyID names the key.
+func (s *Signer) KeyID() string { return s.id }
+
+// Sign signs a request that is complete but for its signature. body is what it will be sent with.
+func (s *Signer) Sign(r *http.Request, body []byte) error {
+	if len(body) > 0 {
+		sum := sha256.Sum256(body)
+		digest := httpsfv.NewDictionary()
+		digest.Add("sha-256", httpsfv.NewItem(sum[:]))
+		text, err := httpsfv.Marshal(digest)
+		if err != nil {
+			return fmt.Errorf("write the digest: %w", err)
+		}
+		r.Header.Set(digestHeader, text)
+	}
+	covered := httpsfv.InnerList{Params: httpsfv.NewParams()}
+	for _, name := range append([]string{"@method", "@authority", "@path", "@query"}, bound(r.Header)...) {
+		covered.Items = append(covered.Items, httpsfv.NewItem(name))
+	}
+	covered.Params.Add("created", s.Now().Unix())
+	covered.Params.Add("nonce", rand.Text())
+	covered.Params.Add("keyid", s.id)
+	covered.Params.Add("alg", algorithm)
+	covered.Params.Add("tag", Tag)
+	text, err := base(r, covered)
+	if err != nil {
+		return fmt.Errorf("sign the request: %w", err)
+	}
+	inputs, signatures := httpsfv.NewDictionary(), httpsfv.NewDictionary()
+	inputs.Add(label, covered)
+	signatures.Add(label, httpsfv.NewItem(ed25519.Sign(s.key, text)))
+	for name, value := range map[string]*httpsfv.Dictionary{inputHeader: inputs, signatureHeader: signatures} {
+		text, err := httpsfv.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("write the signature: %w", err)
+		}
+		r.Header.Set(name, text)
+	}
+	return nil
+}
