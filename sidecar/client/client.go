@@ -86,7 +86,9 @@ func WithSession(name string) Option { return func(c *Client) { c.session = name
 func WithAgent(name string) Option { return func(c *Client) { c.agent = name } }
 
 // WithKey signs each request with a private key, in place of showing a token.
-func WithKey(key ed25519.PrivateKey) Option { return func(c *Client) { c.signer = signature.NewSigner(key) } }
+func WithKey(key ed25519.PrivateKey) Option {
+	return func(c *Client) { c.signer = signature.NewSigner(key) }
+}
 
 // WithHTTPClient replaces the HTTP client.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }

@@ -69,8 +69,8 @@ type Config struct {
 	Token   string // that requests must carry; empty: none
 	// Signs says whether a key may sign requests in place of the token; nil: none may.
 	Signs func(key string) bool
-	Admin   bool   // the routes that look into delivery logs are there
-	Merge   bool   // commits that only add, and say so, are merged with what came before them
+	Admin bool // the routes that look into delivery logs are there
+	Merge bool // commits that only add, and say so, are merged with what came before them
 	// Ask asks the hook that merges such commits where regions do not, for an answer of at most so many bytes; nil: none.
 	Ask      func(ctx context.Context, body []byte, most int) ([]byte, error)
 	MaxDelta int           // bytes of a commit's content; zero: no bound but the workspace's

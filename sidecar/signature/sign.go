@@ -1,10 +1,13 @@
 package signature
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -63,4 +66,32 @@ func (s *Signer) Sign(r *http.Request, body []byte) error {
 		r.Header.Set(name, text)
 	}
 	return nil
+}
+
+// Transport signs the requests that go through another one.
+func (s *Signer) Transport(next http.RoundTripper) http.RoundTripper { return &transport{s, next} }
+
+type transport struct {
+	signer *Signer
+	next   http.RoundTripper
+}
+
+// RoundTrip is part of http.RoundTripper. It reads the body whole: its digest stands in front of it.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		body, err = io.ReadAll(r.Body)
+		if err = errors.Join(err, r.Body.Close()); err != nil {
+			return nil, fmt.Errorf("read the body that is to be signed: %w", err)
+		}
+	}
+	r = r.Clone(r.Context())
+	if body != nil {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	if err := t.signer.Sign(r, body); err != nil {
+		return nil, err
+	}
+	return t.next.RoundTrip(r)
 }
