@@ -181,7 +181,7 @@ func again(err error) bool {
 	var p *Problem
 	if errors.As(err, &p) {
 		soon := p.Status == http.StatusServiceUnavailable || p.Code == "idempotency_key_in_flight" ||
-			p.Code == api.CodeSignatureTime // of a sidecar that has just started
+			p.Code == api.CodeSignatureTime || p.Code == api.CodeSignatureSeen // each try is signed anew
 		return p.SafeSameKey && p.Retryable && soon
 	}
 	var untrusted *tls.CertificateVerificationError
