@@ -301,7 +301,9 @@ func sidecarMayImport(folder string) (may []string, known bool) {
 		return []string{"agent/settle", "api", "coverage", "journal", "loop", "metrics", "once", "view", "words"}, true
 	case "agent/settle":
 		return []string{"api", "journal", "loop", "metrics", "view", "words"}, true
-	case "journal", "client", "feed", "metrics", "words":
+	case "client":
+		return []string{"api", "signature"}, true
+	case "journal", "feed", "metrics", "signature", "words":
 		return []string{"api"}, true
 	case "view":
 		return []string{"api", "words"}, true

@@ -12,7 +12,8 @@ func (f *Fold) commit(t *tx) {
 	seq := f.seq + 1
 	f.keepShards(t, seq)
 	o := Outcome{Kind: OutcomeCommitted, Intent: f.sealID(t), Shards: s.Shards, RestsOn: t.RestsOn, Residue: t.Residue,
-		Would: t.Would, At: s.At, Final: len(t.Gated) == 0, Approvals: t.Approvals}
+		Would: t.Would, At: s.At, Final: len(t.Gated) == 0, Approvals: t.Approvals,
+		Signer: t.Signer}
 	// Before the phase changes: the writers that it covers are looked up as they stand, and who read them is refused in
 	// this very step (holes 5b).
 	o.Writes = f.write(t, t.committedScopes(), func(Scope, Writer) Writer { return Writer{Seq: seq, Tx: t.ID} })
@@ -59,7 +60,7 @@ func (f *Fold) abort(t *tx, why finding) {
 	f.undecided--
 	f.emitTx(t, Outcome{Kind: OutcomeAborted, Code: why.code, Detail: why.detail, Scope: why.scope, Moved: why.moved,
 		BlockedBy: why.blockers, Would: t.Would, Final: t.final(), By: why.by, Tool: why.tool, MovedAgent: why.agent,
-		Approvals: t.Approvals})
+		Approvals: t.Approvals, Signer: f.sealSigner(t)})
 	f.decided(t)
 }
 
@@ -73,7 +74,7 @@ func (f *Fold) decided(t *tx) {
 	t.Seal, t.scopes, t.opsKnown = nil, nil, false
 	t.May, t.RestsOn, t.Residue, t.VerdictWhy = nil, nil, nil, "" // its outcome has what of it is worth knowing
 	t.Session = ""                                                // only an open one is refused for it
-	t.Approvals, t.ApprovalDue = nil, 0
+	t.Approvals, t.ApprovalDue, t.Signer = nil, 0, ""
 	f.settled.push(t)
 	f.account(t)
 	f.wakeDependents(t)

@@ -249,14 +249,18 @@ func (o *Outcome) chainAfter(prev *Hash, e *encoder) Hash {
 		e.str(string(o.Retraction))
 		list(e, o.Cone, putTx)
 	}
-	if o.By != "" || o.Tool != "" || o.MovedAgent != "" || len(o.Approvals) > 0 {
+	approved, signed := len(o.Approvals) > 0, o.Signer != ""
+	if o.By != "" || o.Tool != "" || o.MovedAgent != "" || approved || signed {
 		e.num(0) // as before logic 3; a retraction has a name, so it is not 0
 		e.str(o.By)
 		e.str(o.Tool)
 		e.str(o.MovedAgent)
 	}
-	if len(o.Approvals) > 0 { // as before logic 4
+	if approved || signed { // as before logic 4
 		list(e, o.Approvals, putApproval)
+	}
+	if signed { // as before logic 5; behind a list of approvals, even of none, it is not taken for one
+		e.str(o.Signer)
 	}
 	return e.sum()
 }

@@ -206,6 +206,9 @@ func (f *Fold) number(o *Outcome) Seq {
 	if o.Intent == "" {
 		o.Intent = f.stepID()
 	}
+	if o.Signer == "" {
+		o.Signer = f.signerOf(o)
+	}
 	o.Retryable = o.Code.Retryable()
 	o.Chain = o.chainAfter(&f.chain, &f.scratch)
 	f.chain = o.Chain

@@ -39,6 +39,9 @@ type Intent struct {
 	Incarnation Seq // the sidecar's; zero for join, tick and rules
 	Base        Seq // the view's seq at the transaction's begin (for select: when it was sent)
 
+	// Since logic 5: the key that signed the request behind it, as its sidecar says; empty: none did.
+	Signer string
+
 	Begin     *Begin
 	Touch     *Touch
 	Seal      *Seal

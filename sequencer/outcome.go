@@ -98,6 +98,10 @@ type Outcome struct {
 	// Since logic 4: who has said what of effects that need a yes, by Index; of waiting also those of which nobody has.
 	Approvals []Approval
 
+	// Since logic 5: the key that signed the request behind Intent; of a decision that the record of another transaction,
+	// or a tick, brought about, the one behind the seal. Empty: none did.
+	Signer string
+
 	// StateHash is of the state after this step, where its seqs passed a multiple of StateHashEvery. It is not in Chain,
 	// because the state contains that.
 	StateHash *Hash

@@ -3,6 +3,11 @@ package sequencer
 // plain is a record as the workspace's logic reads it. A processor of an older release skips the fields that it does
 // not know, so under its logic this one must decide as if they were not there.
 func (f *Fold) plain(in *Intent) *Intent {
+	if in != nil && in.Signer != "" && !f.signs() {
+		out := *in
+		out.Signer = ""
+		in = &out
+	}
 	switch {
 	case in == nil:
 	case in.Kind == IntentWatermark && in.Watermark != nil && in.Watermark.Confirm != 0 && !f.bounded():

@@ -3,6 +3,10 @@ package sequencer
 // readable reports whether the intent has the payload that its kind names, in the form that the fold relies on. Codecs
 // and faces give better words to what is wrong; here it only must not get in. Before logic 4 no seal took shards away.
 func (in *Intent) readable(tombs bool) bool {
+	if len(in.Signer) > maxSignerBytes {
+		// Each outcome of its may repeat it, and has room for so much.
+		return false
+	}
 	switch in.Kind {
 	case IntentJoin:
 		return in.Join != nil && in.Join.ID != "" && in.Agent != ""

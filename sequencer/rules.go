@@ -2,8 +2,8 @@ package sequencer
 
 // Logic is the newest version of the fold's own rules that this package implements; it implements all older ones too.
 // Logic 2 has retraction, and what has to be remembered for it. Logic 3 bounds what one record can do to the others.
-// Logic 4 has writes that merge, approvals, and contents of several events.
-const Logic = 4
+// Logic 4 has writes that merge, approvals, and contents of several events. Logic 5 says whose key signed a request.
+const Logic = 5
 
 // firstLogic is that of a workspace in which nobody has said otherwise.
 const firstLogic = 1

@@ -78,6 +78,7 @@ func showTx(t *sequencer.TxState) string {
 	for _, a := range t.Approvals {
 		text += when(a.Yes, fmt.Sprintf(" approved=%d:%s", a.Index, a.By))
 	}
+	text += when(t.Signer != "", " signer="+t.Signer)
 	return text + when(t.Would != "", " would="+string(t.Would)) + when(t.Unclean, " unclean") +
 		when(t.Retraction != "", " cone-of="+string(t.Retraction))
 }

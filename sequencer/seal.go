@@ -28,7 +28,7 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 	}
 	keptEpoch, keptLast := t.Epoch, f.lastEpoch
 	f.takeEpoch(t)
-	t.Seal, t.scopes, t.opsKnown = s, nil, false
+	t.Seal, t.Signer, t.scopes, t.opsKnown = s, in.Signer, nil, false
 	t.SealLevels = f.rules.Levels
 	if t.Levels != nil {
 		t.SealLevels = *t.Levels
@@ -42,7 +42,7 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 	if why.found() {
 		// Only the intent is refused, so nothing of it stays: an epoch kept here would make the next try older than it is.
 		t.Epoch, f.lastEpoch = keptEpoch, keptLast
-		t.Seal, t.RestsOn, t.Residue, t.Would, t.opsKnown = nil, nil, nil, "", false
+		t.Seal, t.Signer, t.RestsOn, t.Residue, t.Would, t.opsKnown = nil, "", nil, nil, "", false
 		f.refuse(in, t, why)
 		return
 	}

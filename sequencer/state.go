@@ -151,6 +151,9 @@ type TxState struct {
 	// Since logic 4, and in the hash from there on. While it is sealed and undecided:
 	ApprovalDue Tick       // zero: no effect needs a yes
 	Approvals   []Approval // by Index. Invariant: each a yes, on the very arguments of an effect that needs it
+
+	// Since logic 5, and in the hash from there on. While it is sealed and undecided:
+	Signer string // the key that signed the request of its seal; empty: none did
 }
 
 // Past is what a retraction needs to know of a committed transaction.

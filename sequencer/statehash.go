@@ -26,7 +26,7 @@ func (st *State) Hash() Hash {
 	}
 	e.hash(&st.Chain)
 	e.rules(&st.Rules)
-	bounds, merges := st.Rules.Logic >= 3, st.Rules.Logic >= 4
+	bounds, merges, signs := st.Rules.Logic >= 3, st.Rules.Logic >= 4, st.Rules.Logic >= 5
 	list(&e, st.Sidecars, func(e *encoder, sc SidecarState) { putSidecar(e, sc, bounds) })
 	list(&e, st.Joins, func(e *encoder, j JoinState) {
 		e.str(j.ID)
@@ -43,6 +43,9 @@ func (st *State) Hash() Hash {
 		}
 		if merges {
 			putMerging(e, t)
+		}
+		if signs {
+			e.str(t.Signer)
 		}
 	})
 	listInPieces(&e, hashed, st.Window, func(e *encoder, w *WindowState) {

@@ -44,6 +44,7 @@ func (r *reached) note(o *sequencer.Outcome) {
 		r.count["by "+o.By+" "+string(o.Code)]++
 	}
 	r.noteApprovals(o)
+	r.noteSigner(o)
 	if o.Would != "" {
 		r.count["would "+string(o.Would)]++
 	}
@@ -117,7 +118,7 @@ func (r *reached) complete(t *testing.T) {
 		wanted = append(wanted, "by sidecar "+string(code))
 	}
 	r.came(t, append(wanted, "approved and committed", "approved and waiting", "denied beside a yes",
-		"denied by silence"))
+		"denied by silence", "signed committed", "signed aborted", "signed waiting", "signed refused", "signed by its seal"))
 }
 
 // completeRetractions is complete for histories that retract much.

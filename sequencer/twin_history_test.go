@@ -114,6 +114,9 @@ func (h *history) next() *sequencer.Intent {
 	}
 	h.address(in)
 	h.payload(in)
+	if h.rarely(2) {
+		in.Signer = pick(&h.dice, "k1", "k2")
+	}
 	return in
 }
 
@@ -411,7 +414,7 @@ func (h *history) rules() *sequencer.Rules {
 	r.ApprovalTicks = pick(&h.dice, sequencer.Tick(0), 2, 9)
 	r.MaxOpen = pick(&h.dice, uint32(1000), 1000, 2)
 	if h.rarely(3) {
-		r.Logic = uint32(1 + h.n(4))
+		r.Logic = uint32(1 + h.n(5))
 	}
 	r.MaxSidecars = pick(&h.dice, uint32(0), 3, 2)
 	r.MaxScopes = pick(&h.dice, uint32(256), 256, 2)

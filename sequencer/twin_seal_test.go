@@ -46,7 +46,7 @@ func (w *twin) seal(t *twinTx, in *sequencer.Intent) {
 			return
 		}
 	}
-	t.phase, t.footprint = sequencer.PhaseSealed, s.Footprint()
+	t.phase, t.footprint, t.signer = sequencer.PhaseSealed, s.Footprint(), in.Signer
 	if s.Hook {
 		t.verdictDue = w.time + w.rules.VerdictTicks
 		if s.VerdictTicks != 0 {

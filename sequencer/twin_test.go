@@ -65,6 +65,7 @@ type twinTx struct {
 	verdict            int
 	approvalDue        sequencer.Tick
 	words              []sequencer.Approval // by Index
+	signer             string               // of its seal
 	decision           sequencer.Seq
 	succeeded          bool
 	stale              *twinFinding
@@ -223,6 +224,7 @@ func (w *twin) emit(o sequencer.Outcome) sequencer.Seq {
 		o.Intent = w.intent.ID()
 	}
 	o.Retryable = o.Code.Retryable()
+	o.Signer = w.signer(&o)
 	w.out = append(w.out, o)
 	return w.seq
 }
@@ -305,6 +307,7 @@ func (w *twin) step(offset int64, in *sequencer.Intent) (outcomes []sequencer.Ou
 			Unavailable: in.Verdict.Unavailable}
 		in = &older
 	}
+	in = w.unsigned(in)
 	w.offset, w.intent, w.out, w.repeats, w.heard = offset, in, nil, nil, false
 	w.apply(in)
 	w.undoSome()

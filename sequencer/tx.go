@@ -172,6 +172,7 @@ func (f *Fold) bytesOf(t *tx) int {
 		n += scopeBytes(t.Shared) + scopeBytes(t.Sealed)
 		n += 6 * len(t.Grants) // of Since
 	}
+	n += len(t.Signer) // empty before logic 5
 	return n
 }
 

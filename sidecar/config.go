@@ -44,18 +44,22 @@ type Config struct {
 	// Approvers are the people who may approve and deny calls that need it, with a token each, of 16 characters at least,
 	// that is nobody else's. None: nobody may here.
 	Approvers map[string]string
-	TLS       *tls.Config    // of the listener, with a certificate; nil: plain HTTP
-	Order     sequencer.Mode // of transactions that name none
-	Observe   bool           // every transaction only observes
-	Tools     gate.Tools     // the policy; nil: none, then no tool is called
-	Hook      agent.Hook     // says yes or no to each sealed footprint; none by default
-	Limits    agent.Limits
-	Logger    *slog.Logger
-	Tracer    trace.Tracer  // of spans; nil: none are begun, and a request's traceparent is handed on
-	Machine   agent.Machine // what it has of the machine that it runs on; a test puts others
-	SBus      SBus          // an interface for clients of S-Bus; none by default
-	MCP       MCP           // an interface for MCP clients; none by default
-	Models    Models        // providers of models whose APIs are served at /llm; none by default
+	// Keys sign requests in place of a token.
+	Keys []Key
+	// Authorities are hosts under which signed requests may be addressed, besides the listeners' addresses.
+	Authorities []string
+	TLS         *tls.Config    // of the listener, with a certificate; nil: plain HTTP
+	Order       sequencer.Mode // of transactions that name none
+	Observe     bool           // every transaction only observes
+	Tools       gate.Tools     // the policy; nil: none, then no tool is called
+	Hook        agent.Hook     // says yes or no to each sealed footprint; none by default
+	Limits      agent.Limits
+	Logger      *slog.Logger
+	Tracer      trace.Tracer  // of spans; nil: none are begun, and a request's traceparent is handed on
+	Machine     agent.Machine // what it has of the machine that it runs on; a test puts others
+	SBus        SBus          // an interface for clients of S-Bus; none by default
+	MCP         MCP           // an interface for MCP clients; none by default
+	Models      Models        // providers of models whose APIs are served at /llm; none by default
 
 	// Agents are served together, in place of Agent. Listener, view and clients are shared; what else an agent has, and
 	// what this says of all of them where an agent says nothing, is AgentConfig's.

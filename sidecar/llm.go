@@ -41,6 +41,9 @@ func (m *Member) ModelURL(provider string) string {
 
 // enterLLM finds the agent that a request is of, by the key in its address.
 func (s *Sidecar) enterLLM(r *http.Request, key string) (*llm.Guest, error) {
+	if signed := api.SignedOf(r.Context()); signed.Err != nil || signed.Key != "" {
+		return s.enterSigned(r, key, signed)
+	}
 	tokens := []string{}
 	if s.config.AnyAgent { // the agent is the one that the request names
 		tokens = append(tokens, s.config.Token)
@@ -52,38 +55,59 @@ func (s *Sidecar) enterLLM(r *http.Request, key string) (*llm.Guest, error) {
 		if token == "" || subtle.ConstantTimeCompare([]byte(llm.Key(token)), []byte(key)) != 1 {
 			continue
 		}
-		if s.drain.Err() != nil {
-			return nil, api.ErrStopped
-		}
-		seat, role, leave, err := s.seats.Enter(face.Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Acts: true})
-		if leave == nil {
-			leave = func() {}
-		}
-		if err == nil && role == face.RoleNone { // it has left meanwhile
-			err = api.Problemf(api.CodeNotReady, "the agent is leaving")
-		}
-		if err != nil {
-			leave()
-			return nil, err
-		}
-		s.mu.Lock()
-		m := s.members[seat.Name]
-		s.mu.Unlock()
-		select {
-		case <-seat.Opened:
-		default:
-			m = nil
-		}
-		if m == nil {
-			leave()
-			return nil, api.Problemf(api.CodeNotReady, "the agent's journal is not open yet: ask again")
-		}
-		guest := s.guestOf(m, seat.Name)
-		guest.Who, guest.Leave = api.Told{Session: r.Header.Get("Hence-Session")}, leave
-		return guest, nil
+		return s.seatedLLM(r, face.Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Acts: true})
 	}
 	return nil, api.Problemf(api.CodeUnauthorized, "the address has no key of an agent that is served here: take "+
 		"OPENAI_BASE_URL or ANTHROPIC_BASE_URL as hence run sets it, or the address that the sidecar prints")
+}
+
+// enterSigned finds the agent whose key has signed a request.
+func (s *Sidecar) enterSigned(r *http.Request, key string, signed api.Signed) (*llm.Guest, error) {
+	switch {
+	case signed.Err != nil:
+		return nil, signed.Err
+	case key != llm.SignedKey: // a request that two let in would be of two
+		return nil, api.Problemf(api.CodeBadSignature, "the request is signed, and its address has a key, too: write %s/%s/ "+
+			"and the provider", llm.Path, llm.SignedKey)
+	}
+	return s.seatedLLM(r, face.Asking{Key: signed.Key, Name: r.Header.Get("Hence-Agent"), Acts: true})
+}
+
+// seatedLLM is the guest whose request it is.
+func (s *Sidecar) seatedLLM(r *http.Request, a face.Asking) (*llm.Guest, error) {
+	if s.drain.Err() != nil {
+		return nil, api.ErrStopped
+	}
+	seat, role, leave, err := s.seats.Enter(a)
+	if leave == nil {
+		leave = func() {}
+	}
+	switch {
+	case err != nil:
+	case role == face.RoleNone: // it has left meanwhile
+		err = api.Problemf(api.CodeNotReady, "the agent is leaving")
+	case role == face.RoleApprover: // else who approves could act as an agent
+		err = api.Problemf(api.CodeApproverOnly, "the key is an approver's: it looks, approves and denies")
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	s.mu.Lock()
+	m := s.members[seat.Name]
+	s.mu.Unlock()
+	select {
+	case <-seat.Opened:
+	default:
+		m = nil
+	}
+	if m == nil {
+		leave()
+		return nil, api.Problemf(api.CodeNotReady, "the agent's journal is not open yet: ask again")
+	}
+	guest := s.guestOf(m, seat.Name)
+	guest.Who, guest.Leave = api.Told{Session: r.Header.Get("Hence-Session")}, leave
+	return guest, nil
 }
 
 // guestOf is an agent as the face of models knows it.

@@ -71,9 +71,9 @@ func (s *Sidecar) mcpServers() func() []api.MCPServer {
 // handler answers all requests at the sidecar's address.
 func (s *Sidecar) handler() http.Handler {
 	if s.mcp == nil && s.llm == nil {
-		return s.face
+		return s.signed(s.face)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.signed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case s.mcp != nil && (r.URL.Path == mcp.Path || strings.HasPrefix(r.URL.Path, mcp.Path+"/")):
 			s.mcp.ServeHTTP(w, r)
@@ -83,13 +83,17 @@ func (s *Sidecar) handler() http.Handler {
 		default:
 			s.face.ServeHTTP(w, r)
 		}
-	})
+	}))
 }
 
-// enterMCP finds the agent that a client's request is of, by the token, as the routes of /v1 do.
+// enterMCP finds the agent that a client's request is of, by its token or its signature, as the routes of /v1 do.
 func (s *Sidecar) enterMCP(r *http.Request) (*mcp.Guest, error) {
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	seat, role, leave, err := s.seats.Enter(face.Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Acts: true})
+	a, _, err := face.Shown(r)
+	if err != nil {
+		return nil, err
+	}
+	a.Acts = true
+	seat, role, leave, err := s.seats.Enter(a)
 	if leave == nil {
 		leave = func() {}
 	}

@@ -72,10 +72,10 @@ func (s *Sidecar) openBus() error {
 		most = defaultMaxDelta
 	}
 	s.bus.face = sbus.New(sbus.Config{Shards: m.agent, Readers: m.agent, Resets: m.agent, Tokens: m.agent,
-		Name: m.Agent(), URL: s.BusURL(), Token: token, Admin: loopback, Merge: c.Merge, Ask: ask, MaxDelta: max(0, most),
+		Name: m.Agent(), URL: s.BusURL(), Token: token, Signs: s.signsFor(m.Agent()), Admin: loopback, Merge: c.Merge, Ask: ask, MaxDelta: max(0, most),
 		WaitMost: s.config.Limits.WaitMost, Log: s.log})
 	longest := s.config.Limits.WaitMost + 30*time.Second
-	s.bus.server = &http.Server{Handler: s.busHandler(m, loopback), ReadHeaderTimeout: 5 * time.Second,
+	s.bus.server = &http.Server{Handler: s.signed(s.busHandler(m, loopback)), ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout: longest, WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		TLSConfig: s.config.TLS, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	return nil
@@ -90,13 +90,20 @@ func (s *Sidecar) busHandler(m *Member, loopback bool) http.Handler {
 	if s.llm == nil {
 		return fromHere(s.bus.face)
 	}
-	guest := func() (*llm.Guest, error) {
-		if s.drain.Err() != nil {
-			return nil, api.ErrStopped
-		}
-		return s.guestOf(m, m.Agent()), nil
-	}
+	signs := s.signsFor(m.Agent())
 	return fromHere(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		guest := func() (*llm.Guest, error) {
+			signed := api.SignedOf(r.Context())
+			switch {
+			case signed.Err != nil:
+				return nil, signed.Err
+			case signed.Key != "" && !signs(signed.Key):
+				return nil, api.Problemf(api.CodeOtherAgent, "the key is not that of agent %s: sign with its key", m.Agent())
+			case s.drain.Err() != nil:
+				return nil, api.ErrStopped
+			}
+			return s.guestOf(m, m.Agent()), nil
+		}
 		if strings.HasPrefix(r.URL.Path, "/v1") {
 			unhurried(w)
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/llm"
 	"github.com/hence-dev/hence/sidecar/mcp"
 	"github.com/hence-dev/hence/sidecar/metrics"
+	"github.com/hence-dev/hence/sidecar/signature"
 	"github.com/hence-dev/hence/sidecar/view"
 )
 
@@ -44,6 +45,7 @@ type Sidecar struct {
 	server   *http.Server
 	face     *face.Face
 	seats    *face.Seats
+	verifier *signature.Verifier
 	bus      bus
 	mcp      *mcp.Face       // nil: MCP clients are not served
 	llm      *llm.Face       // nil: no model is served
@@ -98,7 +100,9 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.cut, s.cutOff = context.WithCancel(context.Background())
 	s.work, s.stopWork = context.WithCancel(context.Background())
-	err = s.seat()
+	if err = s.seat(); err == nil {
+		err = s.openKeys()
+	}
 	s.openLLM()
 	if err == nil {
 		err = s.openBus()

@@ -52,6 +52,7 @@ type decision struct {
 	Retraction   sequencer.TxID              `json:"retraction,omitempty"`
 	Cone         []sequencer.TxID            `json:"cone,omitempty"`
 	Approvals    []approval                  `json:"approvals,omitempty"`
+	Signer       string                      `json:"signer,omitempty"`
 }
 
 // approval is what was said of an effect that needs a yes; without By nobody has said anything yet.
@@ -172,6 +173,7 @@ func decisionOf(o *sequencer.Outcome) decision {
 		Approvals: each(o.Approvals, func(a sequencer.Approval) approval {
 			return approval{a.Index, a.Yes, a.By, hexHash(a.Args)}
 		}),
+		Signer: o.Signer,
 	}
 	if o.Tx != "" || o.Mode != 0 {
 		d.Mode = &name[sequencer.Mode]{o.Mode}
@@ -197,6 +199,7 @@ func (d *decision) outcome() *sequencer.Outcome {
 		Approvals: each(d.Approvals, func(a approval) sequencer.Approval {
 			return sequencer.Approval{Index: a.Index, Yes: a.Yes, By: a.By, Args: sequencer.Hash(a.Args)}
 		}),
+		Signer: d.Signer,
 	}
 	if d.Mode != nil {
 		o.Mode = d.Mode.value

@@ -252,6 +252,28 @@ func sampleWaitingForApproval() *sequencer.ReplicaState {
 	return r
 }
 
+const sampleKey = "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
+
+// sampleSigns is a seal whose request was signed.
+func sampleSigns() *sequencer.Intent {
+	in := sampleIntents()[3]
+	in.Signer = sampleKey
+	return in
+}
+
+func sampleSigned() *sequencer.Outcome {
+	o := sampleOutcomes()[4]
+	o.Signer = sampleKey
+	return o
+}
+
+// sampleSignedWaits is a replica of a workspace of logic 5 with a signed seal that waits.
+func sampleSignedWaits() *sequencer.ReplicaState {
+	r := sampleWaitingForApproval()
+	r.State.Rules.Logic, r.State.Txs[0].Signer = 5, sampleKey
+	return r
+}
+
 // sampleTakingOut is a replica of a workspace of logic 4 that is about to take a delta out.
 func sampleTakingOut() *sequencer.ReplicaState {
 	r := sampleRetracting()

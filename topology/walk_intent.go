@@ -19,7 +19,8 @@ const (
 )
 
 func walkIntent(w *walker, in *sequencer.Intent) {
-	outer := w.open(18, 18)
+	signs := w.decoding || in.Signer != ""
+	outer := w.open(optional(18, signs), 18)
 	number(w, &in.Kind)
 	text(w, &in.Tx)
 	number(w, &in.N)
@@ -38,6 +39,9 @@ func walkIntent(w *walker, in *sequencer.Intent) {
 	pointer(w, &in.Watermark, walkWatermark)
 	pointer(w, &in.Rules, walkRules)
 	pointer(w, &in.Tick, walkTick)
+	if signs {
+		text(w, &in.Signer)
+	}
 	w.close(outer)
 }
 

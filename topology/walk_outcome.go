@@ -12,9 +12,10 @@ const (
 )
 
 func walkOutcome(w *walker, o *sequencer.Outcome) {
-	approvals := w.decoding || len(o.Approvals) > 0
+	signs := w.decoding || o.Signer != ""
+	approvals := signs || len(o.Approvals) > 0
 	said := approvals || o.By != "" || o.Tool != "" || o.MovedAgent != ""
-	outer := w.open(optional(outcomeFields, said, said, said, approvals), outcomeLeast)
+	outer := w.open(optional(outcomeFields, said, said, said, approvals, signs), outcomeLeast)
 	text(w, &o.Workspace)
 	number(w, &o.Seq)
 	signed(w, &o.Offset)
@@ -49,6 +50,9 @@ func walkOutcome(w *walker, o *sequencer.Outcome) {
 	}
 	if approvals {
 		list(w, &o.Approvals, approvalBytes, walkApproval)
+	}
+	if signs {
+		text(w, &o.Signer)
 	}
 	w.close(outer)
 }

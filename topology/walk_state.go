@@ -100,12 +100,13 @@ func walkJoinState(w *walker, j *sequencer.JoinState) {
 }
 
 func walkTx(w *walker, t *sequencer.TxState) {
-	approval := w.decoding || t.ApprovalDue != 0 || len(t.Approvals) > 0
+	signs := w.decoding || t.Signer != ""
+	approval := signs || t.ApprovalDue != 0 || len(t.Approvals) > 0
 	talks := approval || t.Session != ""
 	since := talks || t.First != 0 || len(t.Since) > 0
 	commit := since || t.Commit != 0
 	shared := commit || len(t.Shared)+len(t.Sealed) > 0
-	outer := w.open(optional(35, shared, shared, commit, since, since, talks, approval, approval), 33)
+	outer := w.open(optional(35, shared, shared, commit, since, since, talks, approval, approval, signs), 33)
 	text(w, &t.ID)
 	number(w, &t.Order)
 	text(w, &t.Agent)
@@ -158,6 +159,9 @@ func walkTx(w *walker, t *sequencer.TxState) {
 	if approval {
 		number(w, &t.ApprovalDue)
 		list(w, &t.Approvals, approvalBytes, walkApproval)
+	}
+	if signs {
+		text(w, &t.Signer)
 	}
 	w.close(outer)
 }

@@ -114,12 +114,12 @@ func TestAmplification(t *testing.T) {
 
 // TestNewerWriter holds that fields which a newer writer appended are skipped, whatever they are.
 func TestNewerWriter(t *testing.T) {
-	want := sampleIntents()[3]
+	want := sampleSigns()
 	b, err := EncodeIntent(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := bytes.TrimPrefix(b, []byte("\x01\xdc\x00\x12")) // version 1, an array of 18
+	body := bytes.TrimPrefix(b, []byte("\x01\xdc\x00\x13")) // version 1, an array of 19
 	if len(body) == len(b) {
 		t.Fatalf("an intent begins with %x", b[:4])
 	}
@@ -130,7 +130,7 @@ func TestNewerWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, field := range [][]byte{extra, {0xd6, 1, 2, 3, 4, 5}, {0xc7, 2, 9, 1, 1}, {0xde, 0, 1, 0xa1, 'k', 0xc0}} {
-		newer := append(append([]byte("\x01\xdc\x00\x13"), body...), field...)
+		newer := append(append([]byte("\x01\xdc\x00\x14"), body...), field...)
 		got, err := DecodeIntent(newer)
 		if err != nil {
 			t.Fatalf("with field %.20x: %v", field, err)
@@ -142,7 +142,7 @@ func TestNewerWriter(t *testing.T) {
 			t.Errorf("cut short: %v, want ErrMalformed", err)
 		}
 	}
-	if _, err := DecodeIntent(append(append([]byte("\x01\xdc\x00\x13"), body...), 0xc1)); !errors.Is(err, ErrMalformed) {
+	if _, err := DecodeIntent(append(append([]byte("\x01\xdc\x00\x14"), body...), 0xc1)); !errors.Is(err, ErrMalformed) {
 		t.Errorf("with a code that is no value: %v, want ErrMalformed", err)
 	}
 }

@@ -3,6 +3,7 @@ package harness
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
@@ -45,4 +46,19 @@ func LookPath(program string) (string, error) {
 		return path, nil
 	}
 	return exec.LookPath(program)
+}
+
+// NewKey makes a key that signs an agent's requests: its file, and the list of it for a sidecar.
+func NewKey(t *testing.T, agent string) (key, list string) {
+	t.Helper()
+	dir := t.TempDir()
+	key, list = filepath.Join(dir, "key"), filepath.Join(dir, "keys.yaml")
+	item, err := exec.Command(Binary(t), "keys", "new", agent, "--out", key).Output()
+	if err == nil {
+		err = os.WriteFile(list, item, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, list
 }

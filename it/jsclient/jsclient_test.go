@@ -197,8 +197,9 @@ func dev(t *testing.T) []string {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	key, list := harness.NewKey(t, "agent-1")
 	_, line := harness.SpawnServing(t, 30*time.Second, harness.Binary(t), "dev", "--random-ports", "--output", "json",
-		"--policy", file, "--token", token)
+		"--policy", file, "--token", token, "--keys", list)
 	var said struct {
 		URL string `json:"url"`
 	}
@@ -210,7 +211,7 @@ func dev(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return append(os.Environ(), "HENCE_URL="+said.URL, "HENCE_TOKEN="+token, "HENCE_SINK="+root+"/board",
-		"HENCE_CLIENT_SOURCE="+scripts)
+		"HENCE_CLIENT_SOURCE="+scripts, "HENCE_CLIENT_KEY="+key)
 }
 
 // run runs a program to its end, and returns what it says.

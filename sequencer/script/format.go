@@ -36,6 +36,7 @@ func Format(in *sequencer.Intent) string {
 	l.whenf(in.Incarnation != 0 || !alone(in.Kind), "inc=%d", in.Incarnation)
 	l.whenf(in.N != 0 || !alone(in.Kind), "n=%d", in.N)
 	l.whenf(in.Base != 0 || !alone(in.Kind), "base=%d", in.Base)
+	l.whenf(in.Signer != "", "signer=%s", name(in.Signer))
 	l.begin(in)
 	l.payload(in)
 	return strings.Join(l, " ")

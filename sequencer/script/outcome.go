@@ -60,6 +60,7 @@ func FormatOutcome(o *sequencer.Outcome) string {
 			l.add("denied=%d:%s", a.Index, name(a.By))
 		}
 	}
+	l.whenf(o.Signer != "", "signer=%s", name(o.Signer))
 	l.flag("final", o.Final)
 	return strings.Join(l, " ")
 }

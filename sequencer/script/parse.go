@@ -132,7 +132,7 @@ func (r *reader) dropPayload() {
 		b = nil
 	}
 	r.in = &sequencer.Intent{Kind: r.in.Kind, Tx: r.in.Tx, N: r.in.N, Agent: r.in.Agent, Incarnation: r.in.Incarnation,
-		Base: r.in.Base, Begin: b}
+		Base: r.in.Base, Signer: r.in.Signer, Begin: b}
 }
 
 func (r *reader) token(token string) error {
@@ -199,6 +199,9 @@ func (r *reader) common(key, value string) (known bool, err error) {
 		return true, number(value, &r.in.Base)
 	case "n":
 		return true, number(value, &r.in.N)
+	case "signer":
+		r.in.Signer, err = unquote(value)
+		return true, err
 	}
 	return false, nil
 }

@@ -102,7 +102,7 @@ func (s *Agent) beginInLog(ctx context.Context, t *tx) (*tx, error) {
 	if t.begin.Mode == sequencer.Optimistic || t.phase != phaseOpen || t.shown {
 		return t, nil
 	}
-	in := t.intent(sequencer.IntentBegin, s.agent)
+	in := t.intent(sequencer.IntentBegin, s.agent, api.SignerOf(ctx))
 	if err := s.send(ctx, t, in); err != nil {
 		return t, err
 	}
@@ -311,7 +311,7 @@ func (s *Agent) touch(ctx context.Context, t *tx, wants []sequencer.Want) error 
 	for {
 		in, fresh := t.asking, t.asking == nil
 		if fresh {
-			in = t.intent(sequencer.IntentTouch, s.agent)
+			in = t.intent(sequencer.IntentTouch, s.agent, api.SignerOf(ctx))
 			in.Touch = &sequencer.Touch{Wants: wants}
 			t.asking = in
 		}

@@ -543,7 +543,7 @@ func (s *Agent) toolFailed(t *tx, e gate.Effect) {
 	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeToolFailed,
 		Detail: detail, Mode: t.begin.Mode}
 	s.giveUp(t, o)
-	s.abortInLog(t, o)
+	s.abortInLog(t, o, "")
 }
 
 // errBrokenOff is what a request learns of a call that its first try has made.

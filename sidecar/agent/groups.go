@@ -33,7 +33,7 @@ func (s *Agent) dropBranch(t *tx, o *sequencer.Outcome) {
 		return
 	}
 	s.giveUp(t, o)
-	s.abortInLog(t, o)
+	s.abortInLog(t, o, "")
 }
 
 // choose makes one branch of a group the winner. The first choice stands; every other branch is over with it.

@@ -189,7 +189,7 @@ func (s *Agent) judge(ctx context.Context, t *tx, seal string, footprint sequenc
 	if err != nil || t.outcome != nil || t.phase != phaseSealed {
 		return
 	}
-	in := t.intent(sequencer.IntentVerdict, s.agent)
+	in := t.intent(sequencer.IntentVerdict, s.agent, "")
 	in.Verdict = &verdict
 	_ = s.repeat(ctx, t, in)
 }

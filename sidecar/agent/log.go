@@ -168,6 +168,7 @@ func (q *questions) answer(id string) *sequencer.Outcome {
 // none.
 func (s *Agent) ask(ctx context.Context, in *sequencer.Intent, done func() bool) (*sequencer.Outcome, error) {
 	id := in.ID()
+	in.Signer = api.SignerOf(ctx)
 	s.questions.expect(id)
 	defer s.questions.drop(id)
 	over := func() bool { return s.questions.answer(id) != nil || done() }

@@ -181,7 +181,7 @@ func (s *Agent) expire(now time.Time) {
 		s.giveUp(t, passed)
 	}
 	for _, t := range idle {
-		s.abortInLog(t, passed)
+		s.abortInLog(t, passed, "")
 	}
 }
 

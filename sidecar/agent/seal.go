@@ -90,22 +90,22 @@ func (s *Agent) sendSeal(ctx context.Context, t *tx) (*sent, error) {
 	}
 	t.loose = s.loose.Take(t.begin.Session)
 	if o := s.early(t); o != nil {
-		s.refuseEarly(t, o)
+		s.refuseEarly(t, o, api.SignerOf(ctx))
 		return nil, nil
 	}
 	delete(s.moved, t.begin.Session)
-	in = s.footprint(t)
+	in = s.footprint(t, api.SignerOf(ctx))
 	return out, nil
 }
 
 // footprint is the seal's intent. Nothing is added to the transaction from here on.
-func (s *Agent) footprint(t *tx) *sequencer.Intent {
+func (s *Agent) footprint(t *tx, signer string) *sequencer.Intent {
 	seal := &sequencer.Seal{Reads: t.allReads(), Shards: s.withFormer(t.writes), Touches: slices.Clone(t.touches),
 		Effects: append(t.sealed(), t.ownEffects()...), Pins: slices.Clone(t.pinned)}
 	if limit := int(s.view.Settings().Rules.MaxScopes); t.size()+len(t.loose) > limit {
 		seal.Reads = append(append([]sequencer.Read(nil), t.reads...), journal.Together(t.loose)...)
 	}
-	in := t.intent(sequencer.IntentSeal, s.agent)
+	in := t.intent(sequencer.IntentSeal, s.agent, signer)
 	in.Seal = seal
 	s.aged(t.begin.Session, seal.Reads)
 	s.askHook(t, in)
@@ -207,7 +207,7 @@ func lostTo(t *tx, was sequencer.Writer) *sequencer.Outcome {
 }
 
 // refuseEarly answers from the view; the abort still goes into the log.
-func (s *Agent) refuseEarly(t *tx, o *sequencer.Outcome) {
+func (s *Agent) refuseEarly(t *tx, o *sequencer.Outcome, signer string) {
 	loose := s.moved[t.begin.Session]
 	t.moved = append(t.moved, loose.scopes...)
 	if t.overtaken == nil {
@@ -216,7 +216,7 @@ func (s *Agent) refuseEarly(t *tx, o *sequencer.Outcome) {
 	delete(s.moved, t.begin.Session)
 	s.metrics.Early.Inc()
 	s.giveUp(t, o)
-	s.abortInLog(t, o)
+	s.abortInLog(t, o, signer)
 }
 
 // giveUp ends a transaction with an answer that the log has not given.
@@ -229,8 +229,8 @@ func (s *Agent) giveUp(t *tx, o *sequencer.Outcome) {
 }
 
 // abortInLog sends the abort that an answer has anticipated, with what the answer says, and does not wait for it;
-func (s *Agent) abortInLog(t *tx, o *sequencer.Outcome) {
-	in := t.intent(sequencer.IntentAbort, s.agent)
+func (s *Agent) abortInLog(t *tx, o *sequencer.Outcome, signer string) {
+	in := t.intent(sequencer.IntentAbort, s.agent, signer)
 	in.Abort = &sequencer.Abort{Code: o.Code, Detail: o.Detail, Scope: o.Scope, Seq: o.Moved.Seq, Writer: o.Moved.Tx}
 	s.active[t.id] = t // until the view shows the abort
 	started := s.loop.Go(func(ctx context.Context) { s.repeat(ctx, t, in) })
@@ -269,7 +269,7 @@ func (s *Agent) abortTx(ctx context.Context, t *tx, reason string) (*api.Decisio
 		s.tooOld(t)
 	}
 	if !t.decided() && t.phase != phaseLost {
-		in = t.intent(sequencer.IntentAbort, s.agent)
+		in = t.intent(sequencer.IntentAbort, s.agent, api.SignerOf(ctx))
 		in.Abort = &sequencer.Abort{Code: sequencer.CodeAbortedByAgent, Detail: reason}
 	}
 	if in != nil {

@@ -74,7 +74,7 @@ func (s *Agent) touchWithin(ctx, short context.Context, t *tx, a asking) error {
 		return nil
 	}
 	if fresh {
-		in = t.intent(sequencer.IntentTouch, s.agent)
+		in = t.intent(sequencer.IntentTouch, s.agent, api.SignerOf(ctx))
 		in.Touch = &sequencer.Touch{Wants: a.wants, BoundTicks: a.bound}
 		t.asking = in
 	}

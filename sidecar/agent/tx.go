@@ -109,10 +109,12 @@ func (t *tx) decided() bool { return t.outcome != nil || t.early != nil }
 
 // intent makes the next intent of a kind. Each carries the begin until a decision shows the transaction: what went
 // before may have been refused, or never arrive. The log takes the begin of the first and passes over the others.
-func (t *tx) intent(kind sequencer.IntentKind, agent string) *sequencer.Intent {
+// signer is the key that has signed the request behind it, see api.SignerOf.
+func (t *tx) intent(kind sequencer.IntentKind, agent, signer string) *sequencer.Intent {
 	t.n[kind]++
 	in := &sequencer.Intent{
 		Kind: kind, Tx: t.id, N: t.n[kind], Agent: agent, Incarnation: t.incarnation, Base: t.base,
+		Signer: signer,
 	}
 	if !t.shown && kind != sequencer.IntentSettle {
 		begin := t.begin

@@ -246,7 +246,7 @@ func (s *Agent) drop(t *tx, why string) {
 	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent, Detail: why}
 	s.giveUp(t, o)
 	if t.begun {
-		s.abortInLog(t, o)
+		s.abortInLog(t, o, "")
 	}
 }
 

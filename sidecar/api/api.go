@@ -159,6 +159,7 @@ type Decision struct {
 	OwesSettlement bool       `json:"owes_settlement,omitempty"` // say what became of what was done under its touches
 	BackoffMs      int        `json:"backoff_ms,omitempty"`      // wait this long before the next attempt
 	GiveUp         bool       `json:"give_up,omitempty"`         // the budget of attempts is used up
+	Signer         string     `json:"signer,omitempty"`          // the id of the key that signed its seal
 }
 
 // EndedSession answers DELETE /v1/workspaces/{workspace}/session.

@@ -16,6 +16,10 @@ const (
 	CodeMediaType        = "unsupported_media_type"
 	CodeTooLarge         = "too_large"
 	CodeUnauthorized     = "unauthorized"
+	CodeBadSignature     = "bad_signature"
+	CodeSignatureTime    = "signature_time"
+	CodeSignatureSeen    = "signature_seen"
+	CodeWrongDigest      = "wrong_digest"
 	CodeNoRoute          = "no_route"
 	CodeMethod           = "method_not_allowed"
 	CodeNotFound         = "not_found"
@@ -84,6 +88,10 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusRequestEntityTooLarge, "the body or the content is too large", false, false}
 	case CodeUnauthorized:
 		return kindOfProblem{http.StatusUnauthorized, "a valid bearer token is required", false, false}
+	case CodeBadSignature, CodeWrongDigest:
+		return kindOfProblem{http.StatusUnauthorized, "the signature does not hold", false, true}
+	case CodeSignatureTime, CodeSignatureSeen:
+		return kindOfProblem{http.StatusUnauthorized, "the signature is of another time", true, true}
 	case CodeNoRoute, CodeNotFound, CodeUnknownWorkspace, CodeUnknownTx:
 		return kindOfProblem{http.StatusNotFound, "the resource does not exist", false, true}
 	case CodeMethod:

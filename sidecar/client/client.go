@@ -4,6 +4,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/signature"
 )
 
 // The shapes of answers, as the sidecar writes them.
@@ -60,6 +62,7 @@ const (
 type Client struct {
 	base      string
 	token     string
+	signer    *signature.Signer // nil: the token is shown
 	workspace string
 	session   string
 	agent     string
@@ -81,6 +84,11 @@ func WithSession(name string) Option { return func(c *Client) { c.session = name
 // WithAgent names the agent that the client speaks for, where the token is not one agent's: an operator's, or that of
 // a sidecar for any agent.
 func WithAgent(name string) Option { return func(c *Client) { c.agent = name } }
+
+// WithKey signs each request with a private key, in place of showing a token.
+func WithKey(key ed25519.PrivateKey) Option {
+	return func(c *Client) { c.signer = signature.NewSigner(key) }
+}
 
 // WithHTTPClient replaces the HTTP client.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
@@ -172,7 +180,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func again(err error) bool {
 	var p *Problem
 	if errors.As(err, &p) {
-		soon := p.Status == http.StatusServiceUnavailable || p.Code == "idempotency_key_in_flight"
+		soon := p.Status == http.StatusServiceUnavailable || p.Code == "idempotency_key_in_flight" ||
+			p.Code == api.CodeSignatureTime || p.Code == api.CodeSignatureSeen // each try is signed anew
 		return p.SafeSameKey && p.Retryable && soon
 	}
 	var untrusted *tls.CertificateVerificationError
@@ -193,7 +202,6 @@ func (c *Client) once(ctx context.Context, r *request) (*answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the request %s %s: %w", r.method, r.path, err)
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
 	if c.session != "" {
 		req.Header.Set("Hence-Session", c.session)
 	}
@@ -202,6 +210,11 @@ func (c *Client) once(ctx context.Context, r *request) (*answer, error) {
 	}
 	for k, v := range r.header {
 		req.Header.Set(k, v)
+	}
+	if c.signer == nil {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	} else if err := c.signer.Sign(req, r.body); err != nil { // each try anew: a sidecar takes a signature once
+		return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

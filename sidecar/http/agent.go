@@ -92,9 +92,18 @@ func (s *Seat) offers() *api.Offers {
 // Asking is what a request shows: whose it is, and what it is about.
 type Asking struct {
 	Token string
+	Key   string // that has signed it, by its id; empty: none has
 	Name  string // the header Hence-Agent; empty: it is not there
 	Tx    string // the transaction that the route names; empty: none
 	Acts  bool   // it acts for an agent, and is not answered alike by all
+}
+
+// shown is in words what a request is let in by.
+func (a *Asking) shown() string {
+	if a.Key != "" {
+		return "key"
+	}
+	return "token"
 }
 
 // Agents finds the agent that a request is of.
@@ -102,8 +111,8 @@ type Agents interface {
 	// Enter returns the agent, which does not leave before leave is called, and what the token may do. Without an agent
 	// the token is known, and the problem says what else is wrong; RoleNone: the token is none of this process.
 	Enter(a Asking) (seat *Seat, role Role, leave func(), err error)
-	// Approver is the name of the person whose token it is; empty: nobody's who approves.
-	Approver(token string) string
+	// Approver is the name of the person whose token, or key, it is; empty: nobody's who approves.
+	Approver(token, key string) string
 	// All are the agents that are here, by name.
 	All() []*Seat
 	// Several says that the process may have more than one agent.

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -237,7 +238,7 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	seat, role, leave, err := f.enter(r, route, params)
 	defer leave()
 	if role == RoleNone {
-		return nil, api.Problemf(api.CodeUnauthorized, "%s", noToken(r))
+		return nil, cmp.Or(err, error(api.Problemf(api.CodeUnauthorized, "%s", noToken(r))))
 	}
 	if f.Drain.Err() != nil {
 		return nil, api.ErrStopped
@@ -288,6 +289,9 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 func noToken(r *http.Request) string {
 	const send = "send Authorization: Bearer TOKEN, with the token that the sidecar was given or printed (HENCE_TOKEN)"
 	switch got := r.Header.Get("Authorization"); {
+	case got == "" && r.Header.Get("Signature-Input") != "":
+		return `no signature of the request has tag="hence", which is how one for this sidecar is known, and there is no ` +
+			"Authorization header: sign it so (docs/signatures.md), or " + send
 	case got == "":
 		return "there is no Authorization header: " + send
 	case !strings.HasPrefix(got, "Bearer "):
@@ -296,15 +300,30 @@ func noToken(r *http.Request) string {
 	return "the token is not this sidecar's: each sidecar has its own, and a generated one changes at each start"
 }
 
+// Shown is what a request is let in by: a signature, or else a token. ok: it shows something.
+func Shown(r *http.Request) (a Asking, ok bool, err error) {
+	token, bears := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	a = Asking{Token: token, Name: r.Header.Get("Hence-Agent")}
+	signed := api.SignedOf(r.Context())
+	switch {
+	case signed.Err != nil: // also beside a token that is right: what is signed is meant to hold
+		return a, false, signed.Err
+	case signed.Key != "" && bears: // which one counts would be a guess
+		return a, false, api.Problemf(api.CodeBadSignature, "the request has a token and a signature: send one of the two")
+	}
+	a.Key = signed.Key
+	return a, bears || a.Key != "", nil
+}
+
 // enter finds the agent that a request is of. leave is never nil.
 func (f *Face) enter(r *http.Request, route *route, params params) (*Seat, Role, func(), error) {
 	nothing := func() {}
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	a, ok, err := Shown(r)
 	if !ok {
-		return nil, RoleNone, nothing, nil
+		return nil, RoleNone, nothing, err
 	}
 	names := r.Header.Values("Hence-Agent")
-	a := Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Tx: params.get("tx"), Acts: route.acts(r)}
+	a.Tx, a.Acts = params.get("tx"), route.acts(r)
 	seat, role, leave, err := f.Agents.Enter(a)
 	if leave == nil {
 		leave = nothing
@@ -370,8 +389,11 @@ func problemReply(err error) *reply {
 	p := api.AsProblem(err)
 	out := &reply{status: p.Status, media: "application/problem+json", value: p, header: map[string]string{}}
 	switch {
-	case p.Code == api.CodeUnauthorized:
+	case p.Status == http.StatusUnauthorized:
 		out.header["WWW-Authenticate"] = `Bearer realm="hence"`
+		if p.Code != api.CodeUnauthorized {
+			out.header["Accept-Signature"] = api.AcceptSignature
+		}
 	case p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable ||
 		p.Code == api.CodeKeyInFlight:
 		out.header["Retry-After"] = "1"

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/hence-dev/hence/sidecar/api"
@@ -31,7 +32,7 @@ func (f *Face) mayStream(r *http.Request, route *route, params params) error {
 	_, role, leave, err := f.enter(r, route, params)
 	leave() // a stream is of the workspace: it keeps no agent here
 	if role == RoleNone {
-		return api.Problemf(api.CodeUnauthorized, "send the sidecar's token as Authorization: Bearer")
+		return cmp.Or(err, error(api.Problemf(api.CodeUnauthorized, "send the sidecar's token as Authorization: Bearer")))
 	}
 	if f.Drain.Err() != nil {
 		return api.ErrStopped

@@ -209,10 +209,10 @@ func (f *Face) word(c *call, yes bool) (*reply, error) {
 	return ok(c.agent.Approve(c.ctx, c.params.get("tx"), c.params.get("index"), &in))
 }
 
-// approver is the person whose token the request carries; empty: nobody's who approves.
+// approver is the person whose token or signature the request carries; empty: nobody's who approves.
 func (f *Face) approver(c *call) string {
-	token, _ := strings.CutPrefix(c.request.Header.Get("Authorization"), "Bearer ")
-	return f.Agents.Approver(token)
+	a, _, _ := Shown(c.request)
+	return f.Agents.Approver(a.Token, a.Key)
 }
 
 func (f *Face) explain(c *call) (*reply, error) {

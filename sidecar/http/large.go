@@ -62,7 +62,8 @@ func (f *Face) body(w http.ResponseWriter, r *http.Request, route *route) (body 
 	if _, large := errors.AsType[*http.MaxBytesError](err); large && route.name == "write_shard" {
 		return nil, free, f.tooLarge(most)
 	}
-	if p := api.AsProblem(err); p.Code == api.CodeTooLarge || p.Code == api.CodeBusy {
+	if p := api.AsProblem(err); p.Code == api.CodeTooLarge || p.Code == api.CodeBusy ||
+		p.Code == api.CodeWrongDigest {
 		return nil, free, p
 	}
 	return nil, free, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)

@@ -22,6 +22,7 @@ type Seats struct {
 	mu     sync.Mutex
 	places map[string]*place
 	tokens map[[sha256.Size]byte]grant
+	keys   map[string]grant // by the ids of keys that sign requests
 }
 
 // place is where an agent sits.
@@ -32,7 +33,7 @@ type place struct {
 	leaving  bool
 }
 
-// grant is what a token may do, and for whom.
+// grant is what a token or a key may do, and for whom.
 type grant struct {
 	agent string // empty: for the agent that the request names
 	role  Role
@@ -41,7 +42,8 @@ type grant struct {
 
 // NewSeats has no agent yet. join, if there is one, seats an agent at its first request.
 func NewSeats(several bool, join func(name string) error) *Seats {
-	return &Seats{several: several, join: join, places: map[string]*place{}, tokens: map[[sha256.Size]byte]grant{}}
+	return &Seats{several: several, join: join, places: map[string]*place{}, tokens: map[[sha256.Size]byte]grant{},
+		keys: map[string]grant{}}
 }
 
 // Grant lets a token act for an agent; for the one that a request names where agent is empty. A token that is another
@@ -73,11 +75,44 @@ func (s *Seats) GrantApprover(name, token string) error {
 	return nil
 }
 
-// Approver is part of Agents.
-func (s *Seats) Approver(token string) string {
+// GrantKey lets what a key has signed act as the named one: an agent, or with another role for the agent that the
+// request names; agent is that one where there is no other. A key is one name's: it would not say whose request it is.
+func (s *Seats) GrantKey(id, agent, name string, role Role) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tokens[sha256.Sum256([]byte(token))].name
+	if had, ok := s.keys[id]; ok {
+		return fmt.Errorf("the key of %q is that of %q, too: give each its own", name, had.name)
+	}
+	s.keys[id] = grant{agent: agent, role: role, name: name}
+	return nil
+}
+
+// Approver is part of Agents.
+func (s *Seats) Approver(token, key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g, _ := s.granted(token, key); g.role == RoleApprover {
+		return g.name
+	}
+	return ""
+}
+
+// Signs reports whether a key is one by which an agent acts.
+func (s *Seats) Signs(key, agent string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.keys[key]
+	return g.role == RoleAgent && g.agent == agent
+}
+
+// granted is what a request may do by what it shows: a key that has signed it, else a token.
+func (s *Seats) granted(token, key string) (g grant, known bool) {
+	if key != "" {
+		g, known = s.keys[key]
+		return g, known
+	}
+	g, known = s.tokens[sha256.Sum256([]byte(token))]
+	return g, known
 }
 
 // Add seats an agent.
@@ -125,7 +160,7 @@ func (s *Seats) Several() bool { return s.several }
 // Enter is part of Agents.
 func (s *Seats) Enter(a Asking) (*Seat, Role, func(), error) {
 	s.mu.Lock()
-	g, known := s.tokens[sha256.Sum256([]byte(a.Token))]
+	g, known := s.granted(a.Token, a.Key)
 	s.mu.Unlock()
 	if !known {
 		return nil, RoleNone, nil, nil
@@ -135,7 +170,9 @@ func (s *Seats) Enter(a Asking) (*Seat, Role, func(), error) {
 		return nil, g.role, nil, err
 	}
 	seat, leave, err := s.sit(name)
-	if seat == nil && err == nil && s.join != nil && g.agent == "" && g.role != RoleApprover { // it has no agent
+	// A token that names an agent is gone with it; a key stays the agent's.
+	joins := s.join != nil && g.role != RoleApprover && (g.agent == "" || a.Key != "")
+	if seat == nil && err == nil && joins {
 		if err = s.joined(name); err == nil {
 			if seat, leave, err = s.sit(name); seat != nil {
 				seat.opening()
@@ -152,8 +189,8 @@ func (s *Seats) Enter(a Asking) (*Seat, Role, func(), error) {
 func (s *Seats) named(g grant, a Asking) (string, error) {
 	switch {
 	case g.agent != "" && a.Name != "" && a.Name != g.agent: // a token names its agent: the header cannot name another
-		return "", api.Problemf(api.CodeOtherAgent, "the token is that of agent %s, and Hence-Agent says %.70q: leave the "+
-			"header out, or send that agent's token", g.agent, a.Name)
+		return "", api.Problemf(api.CodeOtherAgent, "the %s is that of agent %s, and Hence-Agent says %.70q: leave the "+
+			"header out, or send that agent's %[1]s", a.shown(), g.agent, a.Name)
 	case g.agent != "":
 		return g.agent, nil
 	case a.Name != "":

@@ -64,7 +64,7 @@ func TestApproverIsNobodyElse(t *testing.T) {
 			t.Errorf("%d: a token is an approver's and somebody else's", i)
 		}
 	}
-	if s.Approver("token of ann") != "ann" || s.Approver("token of a") != "" || s.Approver("") != "" {
+	if s.Approver("token of ann", "") != "ann" || s.Approver("token of a", "") != "" || s.Approver("", "") != "" {
 		t.Error("an approver is not known by the token")
 	}
 }

@@ -86,6 +86,9 @@ func Defaults() map[string]string {
 		"gemini": "https://generativelanguage.googleapis.com"}
 }
 
+// SignedKey stands in an address for a key, where the request is signed.
+const SignedKey = "-"
+
 // Key stands in an address for an agent's token: who knows it can say what the agent's models were told, and nothing
 // else. Clients of models send the provider's key where a token would stand.
 func Key(token string) string {
@@ -182,6 +185,8 @@ func (f *Face) serve(w http.ResponseWriter, r *http.Request, provider, path stri
 		status := http.StatusBadRequest
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			status = http.StatusRequestEntityTooLarge
+		} else if p := (*api.Problem)(nil); errors.As(err, &p) { // it is not what was signed
+			status = p.Status
 		}
 		refuse(w, provider, status, "the request cannot be read: "+err.Error())
 		return
@@ -278,6 +283,11 @@ func (p *pass) rewrite(out *http.Request) {
 	for name := range out.Header {
 		if strings.HasPrefix(name, "Hence-") || strings.HasPrefix(name, "X-Sbus-") {
 			delete(out.Header, name)
+		}
+	}
+	if api.SignerOf(out.Context()) != "" { // it was for this sidecar: it does not fit what the provider gets
+		for _, name := range []string{"Signature", "Signature-Input", "Content-Digest"} {
+			out.Header.Del(name)
 		}
 	}
 	out.Header.Set("Accept-Encoding", "identity") // what is compressed could not be looked through

@@ -151,6 +151,7 @@ type visit struct {
 	server  string // the one whose endpoint it is; empty: the aggregate
 	session string
 	tx      string
+	signed  api.Signed
 }
 
 // Busy reports whether requests are under way.
@@ -172,20 +173,32 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	served := f.served
-	if asksProgress(r, f.Body) {
+	asks, err := asksProgress(r, f.Body)
+	if err != nil {
+		refuse(w, api.AsProblem(err))
+		return
+	}
+	if asks {
 		served = f.streamed
+	}
+	if v.signed.Key != "" { // the SDK takes no request without a token
+		r.Header.Set("Authorization", "Bearer signed")
 	}
 	served.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 }
 
-// asksProgress reports whether a request wants to hear of its progress. Its body is read, and is there as before.
-func asksProgress(r *http.Request, most int64) bool {
-	body, _ := io.ReadAll(io.LimitReader(r.Body, most+1)) // what is larger, or broken, the SDK finds again
+// asksProgress reports whether a request wants to hear of its progress. Its body is read, and is there as before. An
+// error says that it is not the one that was signed.
+func asksProgress(r *http.Request, most int64) (bool, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	if p := (*api.Problem)(nil); errors.As(err, &p) { // all else that is larger, or broken, the SDK finds again
+		return false, p
+	}
 	r.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-	return bytes.Contains(body, []byte(`"progressToken"`))
+	return bytes.Contains(body, []byte(`"progressToken"`)), nil
 }
 
 // enter takes a request through what is checked before any of it is read.
@@ -210,7 +223,8 @@ func (f *Face) enter(r *http.Request) (*visit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &visit{guest: guest, server: server, session: session, tx: r.Header.Get("Hence-Tx")}, nil
+	return &visit{guest: guest, server: server, session: session, tx: r.Header.Get("Hence-Tx"),
+		signed: api.SignedOf(r.Context())}, nil
 }
 
 // fromHere: requests of programs have no Origin; those of pages have theirs.
@@ -232,6 +246,9 @@ func refuse(w http.ResponseWriter, p *api.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="hence"`)
+		if p.Code != api.CodeUnauthorized {
+			w.Header().Set("Accept-Signature", api.AcceptSignature)
+		}
 	}
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(mustJSON(p), '\n'))
@@ -262,7 +279,8 @@ func (f *Face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			case in.Params == nil:
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params is missing: name the tool"}
 			}
-			out, err := f.call(progressing(traced(ctx, in), in), v, in)
+			// The context is the SDK's, and not that of the request.
+			out, err := f.call(api.WithSigned(progressing(traced(ctx, in), in), v.signed), v, in)
 			if _, newer := in.Params.Meta[metaProtocol]; newer && err == nil {
 				out = complete(out)
 			}

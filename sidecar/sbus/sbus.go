@@ -9,11 +9,13 @@
 package sbus
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -65,8 +67,10 @@ type Config struct {
 	Name    string // of this node, in /cluster/status
 	URL     string // of this face
 	Token   string // that requests must carry; empty: none
-	Admin   bool   // the routes that look into delivery logs are there
-	Merge   bool   // commits that only add, and say so, are merged with what came before them
+	// Signs says whether a key may sign requests in place of the token; nil: none may.
+	Signs func(key string) bool
+	Admin bool // the routes that look into delivery logs are there
+	Merge bool // commits that only add, and say so, are merged with what came before them
 	// Ask asks the hook that merges such commits where regions do not, for an answer of at most so many bytes; nil: none.
 	Ask      func(ctx context.Context, body []byte, most int) ([]byte, error)
 	MaxDelta int           // bytes of a commit's content; zero: no bound but the workspace's
@@ -152,8 +156,9 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case handle == nil:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
-	case !f.lets(r):
-		c.refuse(http.StatusUnauthorized, "Unauthorized", "send the token as Authorization: Bearer TOKEN")
+	}
+	if err := f.lets(w, r); err != nil {
+		f.problem(c, err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), f.config.WaitMost)
@@ -164,14 +169,33 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lets reports whether a request carries the token.
-func (f *Face) lets(r *http.Request) bool {
-	if f.config.Token == "" {
-		return true
-	}
+// lets refuses a request that does not carry the token, where there is one, and one whose signature does not hold.
+func (f *Face) lets(w http.ResponseWriter, r *http.Request) error {
 	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return found && subtle.ConstantTimeCompare([]byte(token), []byte(f.config.Token)) == 1
+	switch signed := api.SignedOf(r.Context()); {
+	case signed.Err != nil:
+		return signed.Err
+	case signed.Key != "" && (f.config.Signs == nil || !f.config.Signs(signed.Key)):
+		return api.Problemf(api.CodeOtherAgent, "the key is another agent's, and these are the shards of %s: sign with its key",
+			f.config.Name)
+	case signed.Key != "": // also of a route that looks at no body
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if p := (*api.Problem)(nil); errors.As(err, &p) {
+			return p
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+		return nil
+	case f.config.Token == "" || found && subtle.ConstantTimeCompare([]byte(token), []byte(f.config.Token)) == 1:
+		return nil
+	}
+	return errUnauthorized
 }
+
+// errUnauthorized is answered as S-Bus writes it.
+var errUnauthorized = errors.New("send the token as Authorization: Bearer TOKEN")
 
 // keyInPath is the key of /shard/{key}, in which an escaped slash is one of the key.
 func keyInPath(u *url.URL) (string, bool) {
@@ -205,6 +229,10 @@ func (f *Face) problem(c *call, err error) {
 		c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		c.w.WriteHeader(p.status)
 		_, _ = c.w.Write([]byte(p.text))
+		return
+	}
+	if errors.Is(err, errUnauthorized) {
+		c.refuse(http.StatusUnauthorized, "Unauthorized", err.Error())
 		return
 	}
 	p := api.AsProblem(err)

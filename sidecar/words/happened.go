@@ -10,6 +10,13 @@ import (
 
 // Happened says what one decision did, as people say it: in a word or two, and what there is to add.
 func Happened(o *sequencer.Outcome) (what, more string) {
+	if what, more = happened(o); o.Signer != "" {
+		more = strings.TrimPrefix(more+"; signed by "+o.Signer, "; ")
+	}
+	return what, more
+}
+
+func happened(o *sequencer.Outcome) (what, more string) {
 	switch o.Kind {
 	case sequencer.OutcomeBegun:
 		return "began", o.Mode.String()

@@ -24,7 +24,7 @@ func Decision(o *sequencer.Outcome) *api.Decision {
 	if o.Code == sequencer.CodeTooOld {
 		d.Floor = uint64(o.Floor)
 	}
-	d.Approvals = Approvals(o.Approvals)
+	d.Approvals, d.Signer = Approvals(o.Approvals), o.Signer
 	for _, tx := range o.Residue {
 		d.Residue = append(d.Residue, string(tx))
 	}
@@ -67,6 +67,9 @@ func Sentence(d *api.Decision) string {
 		for _, a := range d.Approvals {
 			fmt.Fprintf(&b, " Call %d was approved by %s.", a.Index, a.By)
 		}
+	}
+	if d.Signer != "" {
+		fmt.Fprintf(&b, " It was signed by the key %s.", d.Signer)
 	}
 	waits := d.BlockedBy
 	if d.State == api.StateAborted || d.State == api.StateCommitted {

@@ -61,6 +61,7 @@ type grammar struct {
 	Healthcheck healthcheckCmd `cmd:"" group:"operate" help:"Ask a sidecar or a processor whether it is ready."`
 	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until a signal comes; holds a network namespace."`
 	Config      configCmd      `cmd:"" group:"operate" help:"Print the settings of commands and their sources."`
+	Keys        keysCmd        `cmd:"" group:"operate" help:"Make keys that sign requests; sign one by hand."`
 	Sim         simCmd         `cmd:"" group:"operate" help:"Run seeded schedules of simulated crashes, and check them."`
 	Torture     tortureCmd     `cmd:"" group:"operate" help:"Write the figures of long tests as a document."`
 	Bench       benchCmd       `cmd:"" group:"operate" help:"Measure speed beside its floor and a database; compare."`

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/access"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/signature"
 )
 
 // trust is whom a client believes that a sidecar's certificate is its own.
@@ -77,13 +79,19 @@ type asking struct {
 	Token string `placeholder:"TEXT" dev:"token" help:"Token of the sidecar; prefer the environment variable."`
 
 	TokenFile string `type:"path" placeholder:"FILE" help:"Token file, read if no token is given."`
+	KeyFile   string `type:"path" placeholder:"FILE" help:"Private key file; it signs requests, and no token is shown."`
 
+	key  ed25519.PrivateKey
 	http *http.Client
 }
 
 // prepare reads the files of the token and of whom to trust.
 func (a *asking) prepare() (err error) {
 	if a.http, err = a.trust.client(); err != nil {
+		return err
+	}
+	if a.KeyFile != "" {
+		a.key, err = readKey(a.KeyFile)
 		return err
 	}
 	if a.Token == "" && a.TokenFile != "" {
@@ -93,7 +101,35 @@ func (a *asking) prepare() (err error) {
 }
 
 func (a asking) client(opts ...client.Option) *client.Client {
+	if a.key != nil {
+		opts = append(opts, client.WithKey(a.key))
+	}
 	return client.New(a.URL, a.Token, append(opts, client.WithHTTPClient(a.http))...)
+}
+
+// carrier sends requests with what they show.
+func (a asking) carrier() http.RoundTripper {
+	next := http.RoundTripper(http.DefaultTransport)
+	if a.http != nil && a.http.Transport != nil {
+		next = a.http.Transport
+	}
+	if a.key != nil {
+		return signature.NewSigner(a.key).Transport(next)
+	}
+	return withToken{a.Token, next}
+}
+
+// withToken shows a token.
+type withToken struct {
+	token string
+	next  http.RoundTripper
+}
+
+// RoundTrip is part of http.RoundTripper.
+func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+w.token)
+	return w.next.RoundTrip(r)
 }
 
 // operating is where a command finds the sidecar that it asks for what only an operator may do.

@@ -42,6 +42,7 @@ type devCmd struct {
 	mcpFace
 	llmFace
 	approving
+	keyring
 	sealing
 	watchful
 	RandomPorts bool   `help:"Use free ports instead of 9092, 4222, 7420 and 7422."`
@@ -100,7 +101,7 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 	if c.OperatorToken, err = c.obtainOperator(logger, ""); err != nil { // none given: the token has both roles
 		return err
 	}
-	if err := c.approving.load(); err != nil {
+	if err := cmp.Or(c.approving.load(), c.keyring.load()); err != nil {
 		return err
 	}
 	if err := c.address(dev, line); err != nil {
@@ -174,7 +175,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	side, err := sidecar.New(c.serving(upstreams, c.sbusFace.into(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen,
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, OperatorToken: c.OperatorToken, Order: c.order(),
-		Approvers: c.people, Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
+		Approvers: c.people, Keys: c.listed, Authorities: c.Authority, Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
 		Limits: sidecar.Limits{PlanWait: c.PlanWait}, Models: models,
 		Tracer: telemetry.Tracer("hence/sidecar"),
 	})), log)

@@ -141,6 +141,11 @@ mcp stdio: mcp stdio
 mcp stdio: mcp stdio --server files
 client: client config claude-code
 client config: client config langgraph --url http://127.0.0.1:7420
+keys: keys new ann --out ann.key
+keys new: keys new ann --out ann.key
+keys new: keys new olga --role operator --out olga.key
+keys show: keys show ann --key-file ann.key -o json
+keys sign: keys sign GET http://127.0.0.1:7420/v1/residue --key-file ann.key
 sidecar: sidecar --agent ann --brokers kafka-1:9092 --nats nats://nats-1:4222 --token-file ./token
 streams: streams --brokers kafka-1:9092 --nats nats://nats-1:4222 --replication 3
 streams: streams --sign-key sign.pem

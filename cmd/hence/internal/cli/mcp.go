@@ -148,7 +148,7 @@ func (c *mcpStdioCmd) Run(ctx context.Context, s Streams) error {
 	if c.Server != "" {
 		url += "/" + c.Server
 	}
-	return mcptools.Bridge(ctx, s.In, s.Out, url, c.Token, binaryVersion(), c.http)
+	return mcptools.Bridge(ctx, s.In, s.Out, url, c.carrier(), binaryVersion())
 }
 
 // policyInitCmd is the configuration of "hence policy init".

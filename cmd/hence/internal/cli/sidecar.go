@@ -58,6 +58,7 @@ type sidecarCmd struct {
 	llmFace
 	https
 	approving
+	keyring
 	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface, HOST:PORT; port 0 takes a free one."`
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; default: below the user's cache."`
 }
@@ -95,7 +96,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 	if err != nil {
 		return err
 	}
-	if err := c.approving.load(); err != nil {
+	if err := cmp.Or(c.approving.load(), c.keyring.load()); err != nil {
 		return err
 	}
 	alone := len(agents) == 0 && !c.AnyAgent
@@ -143,6 +144,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		side, err := sidecar.New(c.serving(servers, c.sbusFace.into(sidecar.Config{
 			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace,
 			Listen: c.Listen, DataDir: dir, Token: c.Token, OperatorToken: operator, Approvers: c.people,
+			Keys: c.listed, Authorities: c.Authority,
 			Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Models: models,
 			Limits: sidecar.Limits{PlanWait: c.PlanWait}, Hook: c.hook(),
 			Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),

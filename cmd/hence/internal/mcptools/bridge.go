@@ -12,11 +12,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bridge serves a client on in and out what a sidecar serves at url, until the client closes its end.
-func Bridge(ctx context.Context, in io.Reader, out io.Writer, url, token, version string, client *http.Client) error {
+// Bridge serves a client on in and out what a sidecar serves at url, until the client closes its end. What carries its
+// requests shows that they may be sent.
+func Bridge(ctx context.Context, in io.Reader, out io.Writer, url string, carries http.RoundTripper, version string) error {
 	// One process is one conversation: what it begins with tx_begin is what its next calls are of.
-	carrier := &http.Client{Transport: &withToken{token: token, session: "stdio-" + rand.Text(),
-		next: transportOf(client)}}
+	carrier := &http.Client{Transport: &ofSession{"stdio-" + rand.Text(), carries}}
 	var server *mcp.Server
 	upstream := mcp.NewClient(&mcp.Implementation{Name: "hence-mcp-stdio", Version: version},
 		&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{},
@@ -64,22 +64,14 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-func transportOf(c *http.Client) http.RoundTripper {
-	if c == nil || c.Transport == nil {
-		return http.DefaultTransport
-	}
-	return c.Transport
+// ofSession makes all requests one conversation's.
+type ofSession struct {
+	session string
+	next    http.RoundTripper
 }
 
-// withToken adds the sidecar's token.
-type withToken struct {
-	token, session string
-	next           http.RoundTripper
-}
-
-func (w *withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o *ofSession) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+w.token)
-	r.Header.Set("Hence-Session", w.session)
-	return w.next.RoundTrip(r)
+	r.Header.Set("Hence-Session", o.session)
+	return o.next.RoundTrip(r)
 }

@@ -75,14 +75,23 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// token shows a token.
+type token string
+
+func (t token) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(t))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // What a client says on the bridge reaches the sidecar with the token, and ends when the client closes its end.
 func TestBridge(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "h"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(ctx context.Context, r *mcp.CallToolRequest, in struct {
 		At string `json:"at"`
 	}) (*mcp.CallToolResult, any, error) {
-		if token := r.Params.GetProgressToken(); token != nil {
-			_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1})
+		if asked := r.Params.GetProgressToken(); asked != nil {
+			_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: asked, Progress: 1})
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.At}}}, nil, nil
 	})
@@ -101,7 +110,7 @@ func TestBridge(t *testing.T) {
 	in, toBridge := io.Pipe()
 	fromBridge, out := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- Bridge(ctx, in, out, web.URL, "secret", "v1", nil) }()
+	go func() { ended <- Bridge(ctx, in, out, web.URL, token("secret"), "v1") }()
 	heard := make(chan any, 4)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
@@ -138,7 +147,7 @@ func TestBridge(t *testing.T) {
 	}
 	_ = fromBridge.Close()
 	_ = session.Close()
-	err = Bridge(ctx, in, out, web.URL, "wrong", "v1", nil)
+	err = Bridge(ctx, in, out, web.URL, token("wrong"), "v1")
 	if err == nil || !strings.Contains(err.Error(), "HENCE_TOKEN") {
 		t.Errorf("with a wrong token: %v", err)
 	}

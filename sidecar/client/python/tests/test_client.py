@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import os
+import tempfile
 import threading
 import unittest
 import uuid
@@ -169,6 +171,45 @@ class Async(unittest.IsolatedAsyncioTestCase):
             await t.set(at, body)
         async with hence.aio.tx() as t:
             self.assertEqual(await t[at], body)
+
+
+class Signed(unittest.TestCase):
+    def test_a_key_in_place_of_a_token(self):
+        client, at = hence.Client(key_file=os.environ["HENCE_CLIENT_KEY"]), name("signed äöü")
+        with client.tx() as t:
+            t[at] = {"a": "ä"}
+        self.assertEqual(t.decision["signer"], client.config.signer.keyid)
+        with client.tx() as t:
+            self.assertEqual(t[at], {"a": "ä"})
+        first = next(iter(client.decisions(after=0, kind="committed")))
+        self.assertEqual(first["kind"], "committed")
+
+    def test_in_asyncio(self):
+        async def go():
+            client = hence.aio.Client(key_file=os.environ["HENCE_CLIENT_KEY"])
+            async with client.tx() as t:
+                await t.set(name("signed"), "1")
+            await client.close()
+            return t.decision["signer"], client.config.signer.keyid
+
+        self.assertEqual(*asyncio.run(go()))
+
+    def test_a_key_that_others_can_read(self):
+        with tempfile.NamedTemporaryFile() as f:
+            os.chmod(f.name, 0o640)
+            with self.assertRaisesRegex(hence.HenceError, "chmod 600"):
+                hence.Client(key_file=f.name)
+
+    def test_each_try_is_signed_anew(self):
+        c = hence._core.config("http://x", key_file=os.environ["HENCE_CLIENT_KEY"])
+        flow = hence._core.ask(c, "POST", "/v1/x", {"a": 1})
+        first = next(flow)
+        self.assertNotIn("Authorization", first.headers)
+        seen = b'{"code":"signature_seen","retryable":true,"safe_to_retry_with_same_key":true}'
+        self.assertIsInstance(flow.send(hence._core.Answer(401, {}, seen)), float)
+        second = flow.send(None)
+        self.assertEqual(first.headers["Idempotency-Key"], second.headers["Idempotency-Key"])
+        self.assertNotEqual(first.headers["Signature"], second.headers["Signature"])
 
 
 class Parsing(unittest.TestCase):

@@ -1,5 +1,6 @@
 /** Client of a Hence sidecar: `fetch` and nothing else. */
 import { BadRequest, HenceError, Problem, ToolFailed, Unavailable, problem, refused, type Fields } from './errors.js'
+import { keyIn, signer, type Signer } from './sign.js'
 import type { Decision, Effects, Offer, Planned, Receipt, Shard, Written } from './shapes.js'
 
 export * from './errors.js'
@@ -16,10 +17,12 @@ export interface Pin {
 /** How long one request waits for a decision, in ms; the sidecar's own bound is 30 s. */
 const waitMs = 25_000
 
-/** Settings. What is not given is read from HENCE_URL, HENCE_TOKEN and HENCE_WORKSPACE, as `hence run` sets them. */
+/** Settings. What is not given is read from HENCE_URL, HENCE_TOKEN, HENCE_KEY_FILE and HENCE_WORKSPACE. */
 export interface Options {
   url?: string
   token?: string
+  /** A private key in PEM, which signs requests in place of the token. */
+  key?: string
   workspace?: string
   /** The conversation: reads outside of transactions bind its next write. */
   session?: string
@@ -55,6 +58,7 @@ export class Client {
   readonly workspace: string
   readonly attempts: number
   readonly #token: string
+  #signer: Promise<Signer> | undefined
   readonly #headers: Record<string, string>
   readonly #patience: number
   readonly #fetch: typeof fetch
@@ -74,7 +78,11 @@ export class Client {
     this.#patience = options.patienceMs ?? 60_000
     this.#fetch = options.fetch ?? globalThis.fetch
     this.#headers = {}
-    if (this.#token) this.#headers['Authorization'] = 'Bearer ' + this.#token
+    const file = options.token ? '' : env['HENCE_KEY_FILE']
+    if (options.key) this.#signer = signer(options.key)
+    else if (file) this.#signer = keyIn(file).then(signer)
+    this.#signer?.catch(() => {}) // the first request says it
+    if (this.#token && !this.#signer) this.#headers['Authorization'] = 'Bearer ' + this.#token
     if (options.session) this.#headers['Hence-Session'] = options.session
     if (options.agent) this.#headers['Hence-Agent'] = options.agent
   }
@@ -89,19 +97,25 @@ export class Client {
     for (let pause = 50; ; pause = Math.min(2 * pause, 3_000)) {
       let why: Problem
       try {
-        const answer = await this.#fetch(target, { method, headers, body: body === undefined ? null : JSON.stringify(body),
-          signal: AbortSignal.timeout(timeoutMs) })
-        const text = await answer.text()
-        if (answer.ok) return (text ? JSON.parse(text) : {}) as T
-        why = problem(fieldsOf(answer.status, text))
+        const text = body === undefined ? undefined : JSON.stringify(body)
+        const answer = await this.#fetch(target, { method, headers: await this.#signed(method, target, headers, text),
+          body: text ?? null, signal: AbortSignal.timeout(timeoutMs) })
+        const said = await answer.text()
+        if (answer.ok) return (said ? JSON.parse(said) : {}) as T
+        why = problem(fieldsOf(answer.status, said))
         if (!sentAgain(why)) throw why
       } catch (e) {
-        if (e instanceof Problem) throw e
+        if (e instanceof HenceError) throw e // a problem, or a key that cannot sign
         why = silent(this.url, e) // the connection broke; the key makes a further try safe
       }
       if (performance.now() >= until) throw why // a caller is told rather than left waiting for ever
       await sleep(pause * (0.5 + Math.random() / 2))
     }
+  }
+
+  /** The headers of one try: a sidecar takes a signature once. */
+  async #signed(method: string, target: string, headers: Record<string, string>, body?: string) {
+    return this.#signer ? (await this.#signer).sign(method, target, headers, body) : headers
   }
 
   /** Begins a transaction. With a key, a program that was started again gets the same one. */
@@ -152,7 +166,8 @@ export class Client {
         const headers: Record<string, string> = { Accept: 'text/event-stream', ...this.#headers }
         if (last) headers['Last-Event-ID'] = last
         const path = `/v1/workspaces/${encodeURIComponent(this.workspace)}/decisions`
-        const answer = await this.#fetch(this.url + path + queryOf(query as Ask['query']), { headers, signal: signal ?? null })
+        const target = this.url + path + queryOf(query as Ask['query'])
+        const answer = await this.#fetch(target, { headers: await this.#signed('GET', target, headers), signal: signal ?? null })
         if (!answer.ok || !answer.body) throw problem(fieldsOf(answer.status, await answer.text()))
         for await (const e of events(answer.body as unknown as AsyncIterable<Uint8Array>)) {
           last = e.id || last
@@ -282,7 +297,7 @@ function queryOf(query: Ask['query'] = {}): string {
 
 /** The same request is sent again: while its first try is in flight, or the sidecar cannot serve it for now. */
 function sentAgain(p: Problem): boolean {
-  if (p.code === 'idempotency_key_in_flight') return true
+  if (['idempotency_key_in_flight', 'signature_time', 'signature_seen'].includes(p.code)) return true // each try is signed anew
   return p.retryable && p.safeToRetryWithSameKey && (p.status === 429 || p.status === 503)
 }
 

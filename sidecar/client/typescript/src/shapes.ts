@@ -164,6 +164,8 @@ export interface Decision {
   /** Of the decision that settled it, where it is remembered */
   undone_seq?: Seq
   attempts_left?: number
+  /** The id of the key that signed its seal, or what ended it; since logic 5 */
+  signer?: string
   /** For other transactions */
   waited_ms?: number
   /** Say what became of what was done under its touches */

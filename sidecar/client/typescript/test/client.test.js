@@ -150,6 +150,31 @@ test('a request whose answer is lost is sent again under its key, and one that i
   server.closeAllConnections()
 })
 
+test('a key signs in place of a token, and each try anew', async () => {
+  const key = fs.readFileSync(process.env.HENCE_CLIENT_KEY, 'utf8')
+  const signs = new Client({ key })
+  const at = name('signed äöü')
+  const d = await signs.transaction(async (tx) => {
+    await tx.set(at, { a: 'ä' })
+    return tx
+  })
+  assert.match(d.decision.signer, /^[\w-]{43}$/)
+  for await (const e of signs.decisions({ after: 0, kind: 'committed' })) {
+    assert.equal(e.kind, 'committed')
+    break
+  }
+  const seen = []
+  const again = new Client({ key, fetch: async (url, { headers }) => {
+    seen.push(headers)
+    return seen.length > 1 ? Response.json({ tx: 'a.1.1' }) : Response.json({ code: 'signature_seen', status: 401 }, { status: 401 })
+  } })
+  await again.begin()
+  assert.equal(seen[0].Authorization, undefined)
+  assert.equal(seen[0]['Idempotency-Key'], seen[1]['Idempotency-Key'])
+  assert.notEqual(seen[0].Signature, seen[1].Signature)
+  await assert.rejects(new Client({ key: 'none' }).begin(), HenceError)
+})
+
 test('the shapes are those of the sidecar', async () => {
   const file = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'hence-')), 'openapi.json')
   fs.writeFileSync(file, await (await fetch(process.env.HENCE_URL + '/v1/openapi.json')).text())

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from ._sign import Signer
 from .errors import BadRequest, HenceError, Problem, ToolFailed, Unavailable, problem, refused
 
 WAIT_MS = 25_000  # of one request that waits for a decision; below the sidecar's bound of 30 s
@@ -56,6 +57,8 @@ class Config:
     agent: str
     patience: float
     attempts: int
+    key_file: str = ""
+    signer: Signer | None = None  # in place of the token
 
     @property
     def address(self) -> tuple[str, int, bool]:
@@ -70,8 +73,8 @@ class Config:
 
 
 def config(url: str = "", token: str = "", workspace: str = "", session: str = "", agent: str = "",
-           patience: float = 60.0, attempts: int = 10) -> Config:
-    """Settings, completed from HENCE_URL, HENCE_TOKEN or HENCE_TOKEN_FILE, and HENCE_WORKSPACE."""
+           patience: float = 60.0, attempts: int = 10, key_file: str = "") -> Config:
+    """Settings, completed from HENCE_URL, HENCE_KEY_FILE, HENCE_TOKEN or HENCE_TOKEN_FILE, and HENCE_WORKSPACE."""
     url = url or os.environ.get("HENCE_URL", "")
     if not url:
         raise HenceError('no sidecar is named: run the program with `hence run -- COMMAND`, or `eval "$(hence env)"`, '
@@ -79,6 +82,7 @@ def config(url: str = "", token: str = "", workspace: str = "", session: str = "
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise HenceError(f"HENCE_URL is {url!r}: give an address such as http://127.0.0.1:7420")
+    key_file = key_file or ("" if token else os.environ.get("HENCE_KEY_FILE", ""))
     token = token or os.environ.get("HENCE_TOKEN", "")
     if not token and os.environ.get("HENCE_TOKEN_FILE"):
         with open(os.environ["HENCE_TOKEN_FILE"], encoding="ascii") as f:
@@ -86,7 +90,8 @@ def config(url: str = "", token: str = "", workspace: str = "", session: str = "
     workspace = workspace or os.environ.get("HENCE_WORKSPACE", "") or "default"
     if attempts < 1:
         raise HenceError(f"attempts is {attempts}: give a number from 1")
-    return Config(url, token, workspace, session, agent, patience, attempts)
+    return Config(url, token, workspace, session, agent, patience, attempts, key_file,
+                  Signer(key_file) if key_file else None)
 
 
 def ask(c: Config, method: str, path: str, body: Any = None, key: str = "", query: dict[str, Any] | None = None,
@@ -104,7 +109,7 @@ def ask(c: Config, method: str, path: str, body: Any = None, key: str = "", quer
     while True:
         why: Problem
         try:
-            answer = yield Request(method, target, headers, data, timeout)
+            answer = yield Request(method, target, signed(c, method, target, headers, data), data, timeout)
         except (OSError, EOFError) as e:  # the connection broke; the key makes a further try safe
             why = Unavailable({"code": "no_sidecar_answers", "retryable": True, "safe_to_retry_with_same_key": True,
                                "detail": f"{c.url}: {e or type(e).__name__}"})
@@ -122,15 +127,20 @@ def ask(c: Config, method: str, path: str, body: Any = None, key: str = "", quer
 
 def again(why: Problem) -> bool:
     """The same request is sent again: while its first try is in flight, or the sidecar cannot serve it for now."""
-    if why.code == "idempotency_key_in_flight":
+    if why.code in ("idempotency_key_in_flight", "signature_time", "signature_seen"):  # each try is signed anew
         return True
     return why.retryable and why.safe_to_retry_with_same_key and why.status in (429, 503)
+
+
+def signed(c: Config, method: str, target: str, headers: dict[str, str], body: bytes | None) -> dict[str, str]:
+    """The headers of one try: a sidecar takes a signature once."""
+    return c.signer.sign(method, c.url, target, headers, body) if c.signer else headers
 
 
 def identity(c: Config) -> dict[str, str]:
     """Headers that say who asks."""
     headers = {}
-    if c.token:
+    if c.token and not c.signer:
         headers["Authorization"] = "Bearer " + c.token
     if c.session:
         headers["Hence-Session"] = c.session
@@ -315,4 +325,5 @@ def decisions_request(c: Config, last: str, filters: dict[str, Any]) -> Request:
         headers["Last-Event-ID"] = last
     query = {k: str(v).lower() if isinstance(v, bool) else v for k, v in filters.items() if v is not None}
     path = f"{c.prefix}/v1/workspaces/{quote(c.workspace, safe='')}/decisions"
-    return Request("GET", path + ("?" + urlencode(query) if query else ""), headers, None, 60.0)
+    target = path + ("?" + urlencode(query) if query else "")
+    return Request("GET", target, signed(c, "GET", target, headers, None), None, 60.0)

@@ -173,6 +173,7 @@ class Decision(TypedDict):
     undone: NotRequired[bool]
     undone_seq: NotRequired[Seq]
     attempts_left: NotRequired[int]
+    signer: NotRequired[str]
     waited_ms: NotRequired[int]
     owes_settlement: NotRequired[bool]
     backoff_ms: NotRequired[int]

@@ -23,8 +23,8 @@ class Client:
     """A sidecar's client. Threads may share it."""
 
     def __init__(self, url: str = "", token: str = "", workspace: str = "", *, session: str = "", agent: str = "",
-                 patience: float = 60.0, attempts: int = 10):
-        self.config = _core.config(url, token, workspace, session, agent, patience, attempts)
+                 patience: float = 60.0, attempts: int = 10, key_file: str = ""):
+        self.config = _core.config(url, token, workspace, session, agent, patience, attempts, key_file)
         self._local = threading.local()
 
     def drive(self, flow: _core.Flow) -> Any:

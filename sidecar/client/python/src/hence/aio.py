@@ -102,8 +102,8 @@ class Client:
     """A sidecar's client. Tasks of any number of event loops may share it."""
 
     def __init__(self, url: str = "", token: str = "", workspace: str = "", *, session: str = "", agent: str = "",
-                 patience: float = 60.0, attempts: int = 10):
-        self.config = _core.config(url, token, workspace, session, agent, patience, attempts)
+                 patience: float = 60.0, attempts: int = 10, key_file: str = ""):
+        self.config = _core.config(url, token, workspace, session, agent, patience, attempts, key_file)
         # A connection belongs to the loop that has opened it.
         self._idle: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Connection]] = (
             weakref.WeakKeyDictionary())

@@ -107,7 +107,7 @@ class HenceToolNode(ToolNode):
         if self._aclient is None:
             c = self._sync_client().config
             self._aclient = aio.Client(c.url, c.token, c.workspace, session=c.session, agent=c.agent,
-                                       patience=c.patience, attempts=c.attempts)
+                                       patience=c.patience, attempts=c.attempts, key_file=c.key_file)
         return self._aclient
 
     def _known(self, config: _core.Config) -> _core.Flow:
