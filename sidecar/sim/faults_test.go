@@ -26,7 +26,7 @@ func TestFindsFaults(t *testing.T) {
 	}
 	for _, patch := range patches {
 		t.Run(strings.TrimSuffix(filepath.Base(patch), ".patch"), func(t *testing.T) {
-			got := batch(t, withFault(t, patch), *firstFlag, faultSchedules, simSeconds(t), 0)
+			got := batch(t, withFault(t, patch), ordinary(*firstFlag, faultSchedules, simSeconds(t), 0))
 			if got.what == "" {
 				t.Fatalf("%d schedules do not find it", got.sum.Schedules)
 			}
@@ -133,7 +133,7 @@ func TestRealFindsWeakenedRules(t *testing.T) {
 		{"27d commits before the yes", sequencer.WeakenUnapproved},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := batch(t, os.Args[0], *firstFlag, faultSchedules, simSeconds(t), tc.weaken)
+			got := batch(t, os.Args[0], ordinary(*firstFlag, faultSchedules, simSeconds(t), tc.weaken))
 			if got.what == "" {
 				t.Fatalf("%d schedules do without the rule", got.sum.Schedules)
 			}

@@ -59,6 +59,7 @@ type bubble struct {
 	told    map[sequencer.TxID]string
 	words   map[sequencer.TxID][]sequencer.Approval // that people have said, whatever became of them
 	healing bool
+	ops     int    // passages through doors, up to the end of the faults
 	actors  uint64 // that were given dice
 }
 
@@ -69,14 +70,15 @@ type talk struct{ agent, session string }
 type faults struct {
 	hosts, clients              int
 	lag, slow                   time.Duration
-	lose, unknown, late, events float64 // appends
+	lose, unknown, late, twice  float64 // appends
+	events                      float64 // records of hence.events
 	drop, again                 float64 // deliveries
 	cut                         float64 // of answers to agents
 	crash, power, empty, copies float64 // per life event
 	partition, zombie, forGood  float64
 	disk, full                  float64
 	callLost, callMute, callNo  float64
-	callDown                    float64
+	callDown, callTwice         float64
 	keyed, effects, looks       float64
 	retract, residue, group     float64
 	every                       time.Duration // between two life events
@@ -106,6 +108,7 @@ func drawFaults(rng *rand.Rand) faults {
 		mode:  [3]float64{1 + 3*rng.Float64(), some(2), some(2)}, small: rng.Float64() < 0.3,
 		shift: time.Duration(rng.IntN(3)) * 7 * time.Minute}
 	f.plans, f.asks = some(1), some(0.7)
+	f.twice, f.callTwice = some(0.1), some(0.2)
 	return f
 }
 
@@ -133,7 +136,7 @@ func RunReal(t *testing.T, seed uint64, opts Options) (rep Report, err error) {
 			b.all()
 			rep = b.r.report
 			if b.r.failed != "" {
-				err = &Violation{Seed: seed, Step: b.r.now, What: b.r.failed, Trace: b.r.trace,
+				err = &Violation{Seed: seed, Opts: opts, Step: b.r.now, What: b.r.failed, Trace: b.r.trace,
 					Real: true}
 			}
 		})
@@ -152,12 +155,16 @@ func realRoot() string {
 func newBubble(seed uint64, opts Options, dir string) *bubble {
 	rng := rand.New(rand.NewPCG(seed, 0x7265616c))
 	r := &run{seed: seed, opts: opts, rng: rng, attempts: map[sequencer.TxID]*attempt{}, tracing: opts.Trace, real: true}
-	r.report = Report{Seed: seed, Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
+	r.report = newReport(seed)
 	r.swarm.logic = sequencer.Logic
 	r.truth, r.world = newTruth(r), newWorld(r)
 	b := &bubble{opts: opts, start: time.Now(), dir: dir, r: r, rng: rng, fault: drawFaults(rng),
 		loose: map[talk][]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
 		told: map[sequencer.TxID]string{}, words: map[sequencer.TxID][]sequencer.Approval{}}
+	if opts.Clean {
+		b.fault.clean()
+	}
+	b.fault.mute(opts.Mute)
 	b.log = memlog.NewOver(workspace, sequencer.WeakReplica(workspace, opts.Weaken), b.record)
 	return b
 }
@@ -196,6 +203,7 @@ func (b *bubble) all() {
 	b.r.report.Void = b.r.report.Commits < realLeast
 	b.fault.calm()
 	b.healing = true
+	b.r.report.Ops = b.ops
 	b.r.note("-- heal --")
 	b.mu.Unlock()
 	for end := time.Now().Add(realHeal); !b.over(); b.sleep(ctx, 200*time.Millisecond) {

@@ -101,7 +101,7 @@ func (p *person) word(ctx context.Context, one *api.Receipt, yes bool, sum strin
 	} else if !yes && d.State != api.StateAborted {
 		b.fail("%s has denied call %d of %s, and is told that it is %s", p.name, *one.Index, one.Tx, d.State)
 	}
-	if p.told(d) && yes && p.chance(func(f *faults) float64 { return f.crash / 5 }) {
+	if p.told(d) && yes && p.chance(hitKilledAtYes, func(f *faults) float64 { return f.crash / 5 }) {
 		owner, _, _, _ := api.OwnerOf(tx)
 		for _, h := range b.hosts {
 			if h.agent == owner {

@@ -57,7 +57,7 @@ func ask[T any](ctx context.Context, c *client, r request[T]) (out T, err error)
 	call := once.Call{Session: c.talk.session}
 	req, cancel := context.WithTimeout(p.life, max(r.wait, time.Millisecond))
 	defer cancel()
-	if c.chance(func(f *faults) float64 { return f.cut / 3 }) { // its client goes away
+	if c.chance(hitClientLeaves, func(f *faults) float64 { return f.cut / 3 }) { // its client goes away
 		t := time.AfterFunc(c.some(300*time.Millisecond), cancel)
 		defer t.Stop()
 	}
@@ -88,7 +88,7 @@ func ask[T any](ctx context.Context, c *client, r request[T]) (out T, err error)
 			leave(keyedAnswer(out, err, status))
 		}
 	}
-	if p.dead.Load() || !c.slow(ctx) || p.dead.Load() || c.chance(func(f *faults) float64 { return f.cut }) {
+	if p.dead.Load() || p.passes(doorAnswer) != nil || !c.slow(ctx) || p.dead.Load() || c.chance(hitAnswerLost, func(f *faults) float64 { return f.cut }) {
 		return out, errGone
 	}
 	if err != nil && ctx.Err() == nil {
@@ -149,10 +149,10 @@ func (c *client) work(ctx context.Context) {
 // program does one thing that an agent wants; it reports whether it has committed.
 func (c *client) program(ctx context.Context, healing bool) bool {
 	switch {
-	case !healing && c.chance(func(f *faults) float64 { return f.retract }):
+	case !healing && c.wish(func(f *faults) float64 { return f.retract }):
 		c.retract(ctx)
 		return false
-	case !healing && c.chance(func(f *faults) float64 { return f.residue }):
+	case !healing && c.wish(func(f *faults) float64 { return f.residue }):
 		c.residue(ctx)
 		return false
 	}
@@ -271,7 +271,7 @@ func statusOf(d *api.Decision) int {
 	return http.StatusOK
 }
 
-func (c *client) keyedNow() bool { return c.chance(func(f *faults) float64 { return 0.3 + f.keyed }) }
+func (c *client) keyedNow() bool { return c.wish(func(f *faults) float64 { return 0.3 + f.keyed }) }
 
 // again asks until there is an answer that ends the request; without a key only what surely did nothing is repeated.
 func again[T any](ctx context.Context, c *client, r request[T]) (out T) {
@@ -330,7 +330,7 @@ func (c *client) told(d *api.Decision) bool {
 func (c *client) newCall() (tool string, args json.RawMessage) {
 	at := string(leaves()[c.n(numForeign)])[len("res:"):]
 	names := [...]string{"set", "bare_set", "charge", "mail", "bare_mail", "stage"}
-	asks := c.chance(func(f *faults) float64 { return f.asks })
+	asks := c.wish(func(f *faults) float64 { return f.asks })
 	return names[c.n(len(names))], fmt.Appendf(nil, `{"at":%q,"key":"%s-%s-%s","ask":%v}`, at, c.host.agent,
 		c.talk.session, c.newKey(), asks)
 }
@@ -441,7 +441,7 @@ func (c *client) attempt(ctx context.Context, tx, mode string, plan []int) *api.
 		switch x := float64(what%100) / 100; {
 		case x < effects*looks:
 			ok = c.call(ctx, tx, "look", nil)
-		case x < effects && c.chance(func(f *faults) float64 { return f.plans }):
+		case x < effects && c.wish(func(f *faults) float64 { return f.plans }):
 			ok = c.turn(ctx, tx)
 		case x < effects:
 			ok = c.call(ctx, tx, "", nil)

@@ -70,13 +70,18 @@ func (t *tools) Adapter(string) (gate.Adapter, error) { return t, nil }
 // maker, and before its maximum time; its answer comes later, or never.
 func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	b := t.b
-	if t.p.dead.Load() || t.p.chance(func(f *faults) float64 { return f.callDown }) {
+	how := How(0)
+	if !t.p.dead.Load() {
+		how = t.p.op(doorCall)
+	}
+	if how == Fails || t.p.dead.Load() || t.p.chance(hitCallDown, func(f *faults) float64 { return f.callDown }) {
 		t.p.slow(ctx)
 		return gate.Answer{}, fmt.Errorf("%w: no connection", gate.ErrNotSent)
 	}
 	landed := make(chan gate.Answer, 1)
-	lost, mute := t.p.chance(func(f *faults) float64 { return f.callLost }),
-		t.p.chance(func(f *faults) float64 { return f.callMute })
+	lost := t.p.chance(hitCallLost, func(f *faults) float64 { return f.callLost })
+	mute := how == ComesLate || t.p.chance(hitCallMute, func(f *faults) float64 { return f.callMute })
+	twice := c.Key != "" && t.p.chance(hitCallTwice, func(f *faults) float64 { return f.callTwice })
 	most := realCall - 50*time.Millisecond
 	if !lost && !mute {
 		most /= 4
@@ -90,12 +95,18 @@ func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	if !lost {
 		time.AfterFunc(lands, func() { landed <- b.land(c) })
 	}
+	if twice && !lost { // on the way; it lands within the longest time, too
+		time.AfterFunc(lands+t.p.some(realCall-lands), func() { b.land(c) })
+	}
 	if lost || mute {
 		b.sleep(ctx, 10*realCall)
 		return gate.Answer{}, fmt.Errorf("%w: no answer", gate.ErrUnknown)
 	}
 	select {
 	case a := <-landed:
+		if t.p.done(how, nil) != nil {
+			return gate.Answer{}, fmt.Errorf("%w: no answer", gate.ErrUnknown)
+		}
 		if !b.sleep(ctx, answers) {
 			return gate.Answer{}, fmt.Errorf("%w: %w", gate.ErrUnknown, ctx.Err())
 		}
@@ -108,7 +119,8 @@ func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 // LookUp is part of an adapter's interface to the gate.
 func (t *tools) LookUp(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	b := t.b
-	if !t.p.slow(ctx) || t.p.dead.Load() || t.p.chance(func(f *faults) float64 { return f.callMute }) {
+	if !t.p.slow(ctx) || t.p.dead.Load() || t.p.passes(doorLookUp) != nil ||
+		t.p.chance(hitLookMute, func(f *faults) float64 { return f.callMute }) {
 		return gate.Answer{}, gate.ErrUnknown
 	}
 	if c.Key == "" || strings.HasPrefix(c.Tool, "mail") {
@@ -162,6 +174,7 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 		if c.Key != "" {
 			b.refuses[c.Key] = true
 		}
+		b.r.hit(hitCallNo)
 		return gate.Answer{Refused: true, AboutKey: c.Key != "", Detail: "the sink says no"}
 	}
 	b.under[e.token] = c.Key
@@ -183,6 +196,7 @@ func (b *bubble) landUndo(own *call, c gate.Call, d *deed) gate.Answer {
 	w := &b.r.world
 	switch {
 	case c.Compensates == "" && b.r.chance(b.fault.callNo):
+		b.r.hit(hitCallNo)
 		return gate.Answer{Refused: true, Detail: "the sink says no"}
 	case c.Compensates != "" && d.ran && d.undone:
 		return gate.Answer{Result: json.RawMessage("true")}

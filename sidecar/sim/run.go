@@ -55,7 +55,7 @@ func newRun(seed uint64, opts Options) *run {
 	}
 	r := &run{seed: seed, opts: opts, rng: rand.New(rand.NewPCG(seed, 0x68656e6365)),
 		attempts: map[sequencer.TxID]*attempt{}}
-	r.report = Report{Seed: seed, Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
+	r.report = newReport(seed)
 	r.swarm = r.draw()
 	r.truth = newTruth(r)
 	r.world = newWorld(r)
