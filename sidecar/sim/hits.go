@@ -37,7 +37,12 @@ const (
 	hitCallDown      hit = "sink_down"         // no connection
 	hitCallNo        hit = "sink_refuses"      // the call
 	hitCallTwice     hit = "call_twice"        // the same request reached a keyed sink once more
-	hitLookMute      hit = "look_up_mute"      // a look-up that was not answered
+	hitKeeperCrash   hit = "processor_crash"   // between two steps
+	hitKeeperPaused  hit = "processor_pauses"  // and goes on as a zombie
+	hitNATSLost      hit = "nats_lost"         // a decision; it comes from the decision topic
+	hitTickLost      hit = "tick_lost"
+	hitTickLate      hit = "tick_late"
+	hitLookMute      hit = "look_up_mute" // a look-up that was not answered
 )
 
 // allHits lists every kind of fault by name.
@@ -46,7 +51,7 @@ func allHits() []hit {
 		hitFollowBroken, hitDeliverTwice, hitAskLost, hitSnapshotOld, hitClientLeaves,
 		hitAnswerLost, hitDiskFails, hitDiskFull, hitKilled, hitKilledAtYes, hitPowerLost, hitStopped, hitFolderLost,
 		hitMoved, hitCopied, hitTwin, hitCutOff, hitSlept, hitGone, hitCallLost, hitCallMute, hitCallDown, hitCallNo,
-		hitCallTwice, hitLookMute}
+		hitCallTwice, hitLookMute, hitKeeperCrash, hitKeeperPaused, hitNATSLost, hitTickLost, hitTickLate}
 	for how := Fails; how <= lastHow; how++ {
 		all = append(all, hitStrike(how))
 	}

@@ -59,8 +59,13 @@ type bubble struct {
 	told    map[sequencer.TxID]string
 	words   map[sequencer.TxID][]sequencer.Approval // that people have said, whatever became of them
 	healing bool
-	ops     int    // passages through doors, up to the end of the faults
-	actors  uint64 // that were given dice
+	ops     int // passages through doors, up to the end of the faults
+	keepers []*keeper
+	grown   chan struct{}          // closed when the log grows
+	avail   map[sequencer.Seq]bool // decisions that a processor has published, or made durable
+	shown   sequencer.Seq          // all up to here are
+	moved   chan struct{}          // closed when that changes
+	actors  uint64                 // that were given dice
 }
 
 // talk is a conversation of an agent.
@@ -87,6 +92,12 @@ type faults struct {
 	asks                        float64 // of calls: one that is held needs approval
 	small                       bool    // journals are rewritten often, few transactions are remembered
 	shift                       time.Duration
+	// Of the processors: how many there are, how often they write their state (records), how slow they read, how
+	// often they crash between two steps or pause, and what becomes of what they send.
+	keepers, stateEvery             int
+	keeperLag                       time.Duration
+	keeperCrash, keeperPause        float64
+	natsLose, tickLost, snapshotLag float64
 }
 
 func drawFaults(rng *rand.Rand) faults {
@@ -109,6 +120,9 @@ func drawFaults(rng *rand.Rand) faults {
 		shift: time.Duration(rng.IntN(3)) * 7 * time.Minute}
 	f.plans, f.asks = some(1), some(0.7)
 	f.twice, f.callTwice = some(0.1), some(0.2)
+	f.keepers, f.stateEvery, f.keeperLag = 1+rng.IntN(3), 1+rng.IntN(60), time.Duration(1+rng.IntN(40))*time.Millisecond
+	f.keeperCrash, f.keeperPause, f.natsLose = some(0.01), some(0.01), some(0.2)
+	f.tickLost, f.snapshotLag = some(0.1), some(0.5)
 	return f
 }
 
@@ -116,7 +130,8 @@ func drawFaults(rng *rand.Rand) faults {
 func (f *faults) calm() {
 	*f = faults{hosts: f.hosts, clients: f.clients, lag: 5 * time.Millisecond, slow: 2 * time.Millisecond,
 		effects: f.effects, looks: f.looks, plans: f.plans, asks: f.asks, mode: f.mode, every: f.every, small: f.small,
-		shift: f.shift, keyed: f.keyed}
+		shift: f.shift, keyed: f.keyed, keepers: f.keepers, stateEvery: f.stateEvery,
+		keeperLag: min(f.keeperLag, 2*time.Millisecond)}
 }
 
 // RunReal runs one schedule of real agents. It needs a test's T for its virtual time alone: what it finds is in the
@@ -160,7 +175,8 @@ func newBubble(seed uint64, opts Options, dir string) *bubble {
 	r.truth, r.world = newTruth(r), newWorld(r)
 	b := &bubble{opts: opts, start: time.Now(), dir: dir, r: r, rng: rng, fault: drawFaults(rng),
 		loose: map[talk][]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
-		told: map[sequencer.TxID]string{}, words: map[sequencer.TxID][]sequencer.Approval{}}
+		told:  map[sequencer.TxID]string{},
+		grown: make(chan struct{}), moved: make(chan struct{}), avail: map[sequencer.Seq]bool{}, words: map[sequencer.TxID][]sequencer.Approval{}}
 	if opts.Clean {
 		b.fault.clean()
 	}
@@ -180,7 +196,11 @@ func (b *bubble) all() {
 	if _, err := b.log.Add(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}); err != nil {
 		b.fail("the first rules: %v", err)
 	}
-	group.Go(func() { b.pass(ctx) })
+	for i := range b.fault.keepers {
+		k := b.newKeeper(i)
+		b.keepers = append(b.keepers, k)
+		group.Go(func() { k.work(ctx) })
+	}
 	for i := range b.fault.hosts {
 		h := b.newHost(string(rune('a' + i)))
 		b.hosts = append(b.hosts, h)
@@ -250,7 +270,7 @@ func (b *bubble) unrestLocked() string {
 	if id := b.r.truth.pending(); id != "" {
 		return fmt.Sprintf("%s is pending", id)
 	}
-	return ""
+	return b.behind()
 }
 
 // askAll lets the clients ask how everything ended, unless something is wrong already.
@@ -279,7 +299,18 @@ func (b *bubble) finish() {
 		return
 	}
 	r.truth.checkReplay()
+	r.truth.checkCycles()
 	r.truth.checkRetracted()
+	for _, k := range b.keepers { // each has ended; what it had not read yet it reads now
+		for ; k.next < int64(len(r.truth.log)); k.next++ {
+			if _, err := k.m.Apply(k.next, r.truth.log[k.next]); err != nil {
+				r.fail("processor %d stops at offset %d: %v", k.id, k.next, err)
+			}
+		}
+		if k.m.Fold().StateHash() != r.truth.fold.StateHash() {
+			r.fail("processor %d ends with another state", k.id)
+		}
+	}
 	r.world.checkEnd()
 	for id, state := range b.told {
 		info := r.truth.txs[id]
@@ -310,6 +341,8 @@ func (b *bubble) record(in *sequencer.Intent) {
 	b.hears(in)
 	live := maps.Clone(b.r.truth.live)
 	b.r.truth.apply(in)
+	close(b.grown)
+	b.grown = make(chan struct{})
 	if in.Kind != sequencer.IntentTick {
 		return
 	}
@@ -428,24 +461,6 @@ func (b *bubble) sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// pass lets the log's time go on at its pace.
-func (b *bubble) pass(ctx context.Context) {
-	b.sleep(ctx, b.newDice().some(realTick))
-	beat := time.NewTicker(realTick)
-	defer beat.Stop()
-	for waited := sequencer.Tick(0); ; waited++ {
-		if next := b.log.Weighs(); next > 0 && waited >= next {
-			_ = b.log.Tick(1)
-			waited = 0
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
-		}
 	}
 }
 

@@ -16,7 +16,8 @@ func (f *faults) knobs() map[string]*float64 {
 		"disk": &f.disk, "full": &f.full, "callLost": &f.callLost, "callMute": &f.callMute, "callNo": &f.callNo,
 		"callDown": &f.callDown, "callTwice": &f.callTwice, "keyed": &f.keyed, "looks": &f.looks, "retract": &f.retract,
 		"residue": &f.residue, "group": &f.group, "plans": &f.plans, "asks": &f.asks, "ordered": &f.mode[1],
-		"locked": &f.mode[2]}
+		"locked": &f.mode[2], "keeperCrash": &f.keeperCrash, "keeperPause": &f.keeperPause, "natsLose": &f.natsLose,
+		"tickLost": &f.tickLost, "snapshotLag": &f.snapshotLag}
 }
 
 // Knobs are the names that Options.Mute knows.

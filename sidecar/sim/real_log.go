@@ -170,6 +170,9 @@ func (d *port) FollowAt(ctx context.Context, ws string, after sequencer.Seq,
 		d.b.mu.Lock()
 		most := d.b.fault.lag
 		d.b.mu.Unlock()
+		if !d.b.published(ctx, o.Seq) {
+			return ctx.Err()
+		}
 		lag := d.p.some(most)
 		if d.p.n(3) > 0 { // most come one after another
 			lag = 1 + lag/50
@@ -215,6 +218,13 @@ func (d *port) Snapshot(ctx context.Context, ws string) (*topology.Snapshot, err
 	if err := d.reach(ctx); err != nil {
 		return nil, err
 	}
+	d.b.mu.Lock()
+	lag := len(d.b.r.truth.out) - int(d.b.shown)
+	d.b.mu.Unlock()
+	if d.p.chance(hitSnapshotOld, func(f *faults) float64 { return f.snapshotLag }) {
+		lag += d.p.n(8)
+	}
+	d.Door.LagSnapshots(lag)
 	return d.Door.Snapshot(ctx, ws)
 }
 
