@@ -40,6 +40,8 @@ const (
 	hitKeeperCrash   hit = "processor_crash"   // between two steps
 	hitKeeperPaused  hit = "processor_pauses"  // and goes on as a zombie
 	hitNATSLost      hit = "nats_lost"         // a decision; it comes from the decision topic
+	hitHookMute      hit = "hook_mute"         // it gives no answer
+	hitHookNo        hit = "hook_no"           // it says no, or nonsense
 	hitTickLost      hit = "tick_lost"
 	hitTickLate      hit = "tick_late"
 	hitLookMute      hit = "look_up_mute" // a look-up that was not answered
@@ -51,7 +53,8 @@ func allHits() []hit {
 		hitFollowBroken, hitDeliverTwice, hitAskLost, hitSnapshotOld, hitClientLeaves,
 		hitAnswerLost, hitDiskFails, hitDiskFull, hitKilled, hitKilledAtYes, hitPowerLost, hitStopped, hitFolderLost,
 		hitMoved, hitCopied, hitTwin, hitCutOff, hitSlept, hitGone, hitCallLost, hitCallMute, hitCallDown, hitCallNo,
-		hitCallTwice, hitLookMute, hitKeeperCrash, hitKeeperPaused, hitNATSLost, hitTickLost, hitTickLate}
+		hitCallTwice, hitLookMute, hitKeeperCrash, hitKeeperPaused, hitNATSLost, hitTickLost, hitTickLate,
+		hitHookMute, hitHookNo}
 	for how := Fails; how <= lastHow; how++ {
 		all = append(all, hitStrike(how))
 	}

@@ -63,6 +63,9 @@ const (
 	ProbeLooseTaken        Probe = "observed_commit_retracted"
 	ProbeConfirmed         Probe = "lease_confirmed"
 	ProbeTold              Probe = "refusal_told_by_sidecar"
+
+	ProbeMerged Probe = "merged" // of real agents only
+	ProbeKeyed  Probe = "keyed_commit"
 )
 
 // ProbeAborted and ProbeRefused are the probes of one reason.

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,6 +19,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/sidecar/once"
 )
 
 // The times of a schedule of real agents. All of it is virtual: it passes when nothing can go on.
@@ -52,14 +54,18 @@ type bubble struct {
 	rng     *rand.Rand
 	fault   faults
 	hosts   []*host
-	loose   map[talk][]readRecord // told outside of transactions; the conversation's next one carries them
+	given   map[talk]map[sequencer.Scope]readRecord // told to readers; all their commits rest on it
+	loose   map[talk][]readRecord                   // told outside of transactions; the conversation's next one carries them
 	keys    map[string]token
 	refuses map[string]bool // keys that a sink has refused a call under
 	under   map[token]string
+	since   map[token]time.Time // when calls ran
 	told    map[sequencer.TxID]string
 	words   map[sequencer.TxID][]sequencer.Approval // that people have said, whatever became of them
 	healing bool
-	ops     int // passages through doors, up to the end of the faults
+	ops     int             // passages through doors, up to the end of the faults
+	hooked  bool            // each footprint goes to a hook
+	yes     map[string]bool // footprints that the hook has said yes to
 	keepers []*keeper
 	grown   chan struct{}          // closed when the log grows
 	avail   map[sequencer.Seq]bool // decisions that a processor has published, or made durable
@@ -85,7 +91,7 @@ type faults struct {
 	callLost, callMute, callNo  float64
 	callDown, callTwice         float64
 	keyed, effects, looks       float64
-	retract, residue, group     float64
+	retract, residue            float64
 	every                       time.Duration // between two life events
 	mode                        [3]float64
 	plans                       float64 // of the calls of a transaction: they are made as a planned turn
@@ -94,10 +100,17 @@ type faults struct {
 	shift                       time.Duration
 	// Of the processors: how many there are, how often they write their state (records), how slow they read, how
 	// often they crash between two steps or pause, and what becomes of what they send.
-	keepers, stateEvery             int
-	keeperLag                       time.Duration
-	keeperCrash, keeperPause        float64
-	natsLose, tickLost, snapshotLag float64
+	keepers, stateEvery      int
+	keeperLag                time.Duration
+	keeperCrash, keeperPause float64
+	// What agents ask for besides, per program or operation, and what the hook and the registry do.
+	branches, commits, expects, levels, watches, updates float64
+	deltas, readers, resets, tokens                      float64
+	pins, registry                                       float64
+	hook, veto, hookMute                                 float64
+	rules                                                float64
+	observing, brief                                     float64
+	natsLose, tickLost, snapshotLag                      float64
 }
 
 func drawFaults(rng *rand.Rand) faults {
@@ -114,7 +127,7 @@ func drawFaults(rng *rand.Rand) faults {
 		zombie: some(1), forGood: some(0.2), disk: some(0.02), full: some(0.3),
 		callLost: some(0.15), callMute: some(0.2), callNo: some(0.1), callDown: some(0.1),
 		keyed: some(1), effects: 0.2 + 0.6*rng.Float64(), looks: some(0.5),
-		retract: some(0.15), residue: 0 * some(0.3), group: some(0.2),
+		retract: some(0.15), residue: 0,
 		every: time.Duration(1000+rng.IntN(5000)) * time.Millisecond,
 		mode:  [3]float64{1 + 3*rng.Float64(), some(2), some(2)}, small: rng.Float64() < 0.3,
 		shift: time.Duration(rng.IntN(3)) * 7 * time.Minute}
@@ -123,6 +136,12 @@ func drawFaults(rng *rand.Rand) faults {
 	f.keepers, f.stateEvery, f.keeperLag = 1+rng.IntN(3), 1+rng.IntN(60), time.Duration(1+rng.IntN(40))*time.Millisecond
 	f.keeperCrash, f.keeperPause, f.natsLose = some(0.01), some(0.01), some(0.2)
 	f.tickLost, f.snapshotLag = some(0.1), some(0.5)
+	f.residue = some(0.3)
+	f.branches, f.commits, f.expects, f.levels, f.watches = some(0.4), some(0.5), some(0.5), some(0.3), some(0.1)
+	f.updates, f.deltas, f.readers, f.resets, f.tokens = some(0.3), some(0.4), some(0.5), some(0.1), some(0.3)
+	f.pins, f.registry = some(0.5), some(0.3)
+	f.hook, f.veto, f.hookMute = some(1), some(0.3), some(0.3)
+	f.rules, f.observing, f.brief = some(0.5), some(0.3), some(0.5)
 	return f
 }
 
@@ -130,7 +149,9 @@ func drawFaults(rng *rand.Rand) faults {
 func (f *faults) calm() {
 	*f = faults{hosts: f.hosts, clients: f.clients, lag: 5 * time.Millisecond, slow: 2 * time.Millisecond,
 		effects: f.effects, looks: f.looks, plans: f.plans, asks: f.asks, mode: f.mode, every: f.every, small: f.small,
-		shift: f.shift, keyed: f.keyed, keepers: f.keepers, stateEvery: f.stateEvery,
+		shift: f.shift, keyed: f.keyed, branches: f.branches, commits: f.commits,
+		expects: f.expects, levels: f.levels, updates: f.updates, deltas: f.deltas, readers: f.readers, tokens: f.tokens,
+		pins: f.pins, hook: f.hook, brief: f.brief, keepers: f.keepers, stateEvery: f.stateEvery,
 		keeperLag: min(f.keeperLag, 2*time.Millisecond)}
 }
 
@@ -174,13 +195,15 @@ func newBubble(seed uint64, opts Options, dir string) *bubble {
 	r.swarm.logic = sequencer.Logic
 	r.truth, r.world = newTruth(r), newWorld(r)
 	b := &bubble{opts: opts, start: time.Now(), dir: dir, r: r, rng: rng, fault: drawFaults(rng),
-		loose: map[talk][]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
+		loose: map[talk][]readRecord{}, given: map[talk]map[sequencer.Scope]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
+		since: map[token]time.Time{},
 		told:  map[sequencer.TxID]string{},
 		grown: make(chan struct{}), moved: make(chan struct{}), avail: map[sequencer.Seq]bool{}, words: map[sequencer.TxID][]sequencer.Approval{}}
 	if opts.Clean {
 		b.fault.clean()
 	}
 	b.fault.mute(opts.Mute)
+	b.hooked, b.yes = rng.Float64() < b.fault.hook, map[string]bool{}
 	b.log = memlog.NewOver(workspace, sequencer.WeakReplica(workspace, opts.Weaken), b.record)
 	return b
 }
@@ -214,6 +237,7 @@ func (b *bubble) all() {
 	for _, p := range b.people() {
 		group.Go(func() { p.work(ctx) })
 	}
+	group.Go(func() { (&governor{b.people()[0].client}).work(ctx) })
 	length := realFaults
 	if b.opts.Steps > 0 {
 		length = time.Duration(b.opts.Steps) * realStep
@@ -286,6 +310,24 @@ func (b *bubble) askAll(ctx context.Context) {
 			c.askAll(ctx)
 		}
 	}
+	c := b.hosts[0].clients[0]
+	for _, h := range b.hosts {
+		if !h.gone.Load() {
+			c = h.clients[0]
+		}
+	}
+	got, err := ask(ctx, c, request[*api.Content]{wait: 10 * time.Second,
+		run: func(ctx context.Context, p *proc, o once.Call) (*api.Content, error) {
+			return p.agent.Get(ctx, o, counter, api.Look{})
+		}})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := problem(err); p == nil && err != nil || p != nil && p.Code != api.CodeNotFound {
+		b.r.fail("at the end nobody shows %s: %v", counter, err)
+	} else if shown := ""; err == nil {
+		shown = string(got.Body)
+		b.checkCounter(shown)
+	}
 }
 
 // finish makes the checks that need the whole history.
@@ -340,7 +382,11 @@ func (b *bubble) record(in *sequencer.Intent) {
 	}
 	b.hears(in)
 	live := maps.Clone(b.r.truth.live)
+	seq := len(b.r.truth.out)
 	b.r.truth.apply(in)
+	for _, o := range b.r.truth.out[seq:] {
+		b.allowed(o)
+	}
 	close(b.grown)
 	b.grown = make(chan struct{})
 	if in.Kind != sequencer.IntentTick {
@@ -350,6 +396,20 @@ func (b *bubble) record(in *sequencer.Intent) {
 		if h.folders > 1 && live[h.agent] != 0 {
 			b.overdue(h)
 		}
+	}
+}
+
+// allowed: what a hook is to be asked about commits after its yes. b.mu is held.
+func (b *bubble) allowed(o *sequencer.Outcome) {
+	info := b.r.truth.txs[o.Tx]
+	if o.Kind != sequencer.OutcomeCommitted || info == nil || info.seal == nil || !info.seal.Hook || info.free {
+		return
+	}
+	if a := b.r.attempts[o.Tx]; a != nil && a.begin.Observe {
+		return
+	}
+	if sum := info.seal.Footprint(); !b.yes[hex.EncodeToString(sum[:])] {
+		b.r.fail("%s commits at %d, and the hook has not said yes", o.Tx, o.Seq)
 	}
 }
 
@@ -378,6 +438,9 @@ func (b *bubble) sealed(a *attempt, in *sequencer.Intent) {
 	}
 	for _, w := range in.Seal.Shards {
 		var v token
+		if len(leavesOf(w.Scope)) == 0 {
+			continue
+		}
 		if _, err := fmt.Sscan(string(w.Content), &v); err == nil && b.r.world.tokens[v].tx == "" {
 			b.r.world.tokens[v].tx = in.Tx
 		}
@@ -401,6 +464,7 @@ func (b *bubble) carries(in *sequencer.Intent) {
 	}
 	a.carried = true
 	agent, _, _, _ := api.OwnerOf(in.Tx)
+	b.rests(a, agent, in)
 	for _, r := range b.loose[talk{agent, a.begin.Session}] {
 		if r.View <= in.Base { // else it was told after the transaction began
 			a.reads = append(a.reads, r)

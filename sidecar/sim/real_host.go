@@ -34,6 +34,8 @@ type host struct {
 	slept   time.Duration // how long the machine slept
 	gone    atomic.Bool   // it never comes back
 	struck  chan struck   // processes that a strike has ended
+
+	signature string // of the tools that its agent has registered last; empty: none
 }
 
 // proc is one process of an agent, as package sidecar puts it together, without HTTP.
@@ -147,7 +149,7 @@ func (h *host) begin(folder string) *proc {
 	made := metrics.New(func() float64 { return 0 })
 	var err error
 	p.agent, err = agent.New(agent.Config{Name: h.agent, View: p.view, Log: p.port, Keys: p.keys, DataDir: folder,
-		Tools: &tools{b, p}, Limits: limits, Logger: log, Metrics: made.Agent(""),
+		Tools: &tools{b, p}, Hook: b.hookOf(p), Limits: limits, Logger: log, Metrics: made.Agent(""),
 		Opened: func() { close(p.opened) }, Cut: stopping,
 		Loop:    loop.Options{Verify: true},
 		Machine: agent.Machine{Clock: h, Open: p.disk.opener, Boot: fmt.Sprintf("%s%d", h.agent, h.boots())}})

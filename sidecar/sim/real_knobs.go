@@ -15,9 +15,13 @@ func (f *faults) knobs() map[string]*float64 {
 		"empty": &f.empty, "copies": &f.copies, "partition": &f.partition, "zombie": &f.zombie, "forGood": &f.forGood,
 		"disk": &f.disk, "full": &f.full, "callLost": &f.callLost, "callMute": &f.callMute, "callNo": &f.callNo,
 		"callDown": &f.callDown, "callTwice": &f.callTwice, "keyed": &f.keyed, "looks": &f.looks, "retract": &f.retract,
-		"residue": &f.residue, "group": &f.group, "plans": &f.plans, "asks": &f.asks, "ordered": &f.mode[1],
+		"residue": &f.residue, "plans": &f.plans, "asks": &f.asks, "ordered": &f.mode[1],
 		"locked": &f.mode[2], "keeperCrash": &f.keeperCrash, "keeperPause": &f.keeperPause, "natsLose": &f.natsLose,
-		"tickLost": &f.tickLost, "snapshotLag": &f.snapshotLag}
+		"tickLost": &f.tickLost, "snapshotLag": &f.snapshotLag,
+		"branches": &f.branches, "commits": &f.commits, "expects": &f.expects, "levels": &f.levels, "watches": &f.watches,
+		"updates": &f.updates, "deltas": &f.deltas, "readers": &f.readers, "resets": &f.resets, "tokens": &f.tokens,
+		"pins": &f.pins, "registry": &f.registry, "hook": &f.hook, "veto": &f.veto, "hookMute": &f.hookMute,
+		"rules": &f.rules, "observing": &f.observing, "brief": &f.brief}
 }
 
 // Knobs are the names that Options.Mute knows.

@@ -11,6 +11,9 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
+// realKeyLife is how long a sink that forgets keys remembers one.
+const realKeyLife = 3 * time.Second
+
 // tools is the policy and the way to the sinks of one process. A tool's name says its class, "bare_" before it that
 // its sink takes no key.
 type tools struct {
@@ -23,6 +26,8 @@ func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	var in struct {
 		At, Key string
 		Ask     bool // a held call needs approval
+		Pin     bool // it relies on the registry's entry
+		Brief   bool // its sink forgets keys
 	}
 	if err := json.Unmarshal(args, &in); err != nil {
 		return gate.Tool{}, err
@@ -49,6 +54,12 @@ func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 		out.Class, out.Undo = sequencer.ClassReversible, false
 	default:
 		return gate.Tool{}, fmt.Errorf("%w: %s", gate.ErrNotServed, tool)
+	}
+	if in.Brief && out.Keyed {
+		out.KeyLife = realKeyLife
+	}
+	if in.Pin {
+		out.Pin = t.p.h.pinned(name)
 	}
 	out.Approve = in.Ask && out.Class.Gated()
 	return out, nil
@@ -148,7 +159,10 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 	b.r.now = b.step()
 	b.r.note("lands %s %s/%d", c.Tool, c.Tx, c.Index)
 	name := strings.TrimPrefix(c.Tool, "bare_")
-	var in struct{ At string }
+	var in struct {
+		At    string
+		Brief bool
+	}
 	_ = json.Unmarshal(c.Args, &in)
 	scope := sequencer.Scope("res:" + in.At)
 	if name == "look" {
@@ -164,6 +178,11 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 		return b.landUndo(own, c, d)
 	}
 	e.key, e.class = c.Key, classOf(name)
+	if first := b.since[e.token]; in.Brief && c.Key != "" && d.ran && time.Since(first) > realKeyLife+2*realCall {
+		b.r.fail("%s/%d comes again %v after it ran: its sink has forgotten its key by then, and it runs twice", c.Tx,
+			c.Index, time.Since(first))
+		return gate.Answer{}
+	}
 	switch was := b.under[e.token]; {
 	case d.ran && was != c.Key:
 		b.r.fail("%s/%d has left under key %q and under %q", c.Tx, c.Index, was, c.Key)
@@ -185,6 +204,7 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 		w.release(own)
 	}
 	if d.ran && !before {
+		b.since[e.token] = time.Now()
 		b.inOrder(a, e)
 		b.agreed(c)
 	}

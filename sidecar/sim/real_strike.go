@@ -23,6 +23,7 @@ const (
 	doorAsk      door = "ask"      // a question to the brokers or the processors
 	doorCall     door = "call"     // of a tool
 	doorLookUp   door = "look_up"  // of a call, at its sink
+	doorHook     door = "hook"     // a question to it
 	doorAnswer   door = "answer"   // to an agent
 )
 

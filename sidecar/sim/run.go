@@ -45,6 +45,7 @@ type run struct {
 	failed   string
 	tracing  bool
 	real     bool       // real agents, some of whose tools have no compensation
+	over     bool       // nothing is traced any more; guarded by traceMu
 	traceMu  sync.Mutex // log lines of real agents come while the judge is at work
 	trace    []string
 }
@@ -80,9 +81,13 @@ func (r *run) fault() { r.report.Faults++ }
 
 // fail ends the run: the first violation counts.
 func (r *run) fail(format string, args ...any) {
-	if r.failed == "" {
-		r.failed = fmt.Sprintf(format, args...)
+	if r.failed != "" {
+		return
 	}
+	r.failed = fmt.Sprintf(format, args...)
+	r.traceMu.Lock()
+	defer r.traceMu.Unlock()
+	r.over = true // what comes after it explains nothing
 }
 
 func (r *run) note(format string, args ...any) {
@@ -95,6 +100,9 @@ func (r *run) note(format string, args ...any) {
 func (r *run) noteAt(step int, text string) {
 	r.traceMu.Lock()
 	defer r.traceMu.Unlock()
+	if r.over {
+		return
+	}
 	if len(r.trace) == traceLines {
 		r.trace = r.trace[1:]
 	}
