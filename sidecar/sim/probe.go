@@ -104,3 +104,13 @@ func AllProbes() []Probe {
 	slices.Sort(out)
 	return out
 }
+
+// realProbes are those that schedules of real agents reach.
+func realProbes() []Probe {
+	return slices.DeleteFunc(append(AllProbes(), ProbeMerged, ProbeKeyed), func(p Probe) bool {
+		return slices.Contains(modelProbes(), p)
+	})
+}
+
+// modelProbes are those that only Run reaches: what an honest agent never asks for, or what its judge alone sees.
+func modelProbes() []Probe { return nil }

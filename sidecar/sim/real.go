@@ -110,6 +110,7 @@ type faults struct {
 	hook, veto, hookMute                                 float64
 	rules                                                float64
 	observing, brief                                     float64
+	strikes                                              float64 // the chance that some operations are struck
 	natsLose, tickLost, snapshotLag                      float64
 }
 
@@ -141,6 +142,7 @@ func drawFaults(rng *rand.Rand) faults {
 	f.updates, f.deltas, f.readers, f.resets, f.tokens = some(0.3), some(0.4), some(0.5), some(0.1), some(0.3)
 	f.pins, f.registry = some(0.5), some(0.3)
 	f.hook, f.veto, f.hookMute = some(1), some(0.3), some(0.3)
+	f.strikes = some(1)
 	f.rules, f.observing, f.brief = some(0.5), some(0.3), some(0.5)
 	return f
 }
@@ -203,6 +205,11 @@ func newBubble(seed uint64, opts Options, dir string) *bubble {
 		b.fault.clean()
 	}
 	b.fault.mute(opts.Mute)
+	if b.opts.Strikes == nil && b.r.chance(b.fault.strikes) {
+		for range 1 + rng.IntN(3) {
+			b.opts.Strikes = append(b.opts.Strikes, Strike{1 + rng.IntN(1500), How(1 + rng.IntN(int(lastHow)))})
+		}
+	}
 	b.hooked, b.yes = rng.Float64() < b.fault.hook, map[string]bool{}
 	b.log = memlog.NewOver(workspace, sequencer.WeakReplica(workspace, opts.Weaken), b.record)
 	return b

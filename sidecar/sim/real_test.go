@@ -27,6 +27,8 @@ const (
 	workerEnv = "HENCE_SIM_WORKER" // a job
 	// sweepSteps is the length of a schedule that is struck at each of its operations.
 	sweepSteps = 32
+	// probedFrom is how many schedules must reach every rare branch and every fault.
+	probedFrom = 2500
 )
 
 var (
@@ -46,23 +48,7 @@ type job struct {
 	Sweep   bool             // each schedule is struck at each of its operations, or at some of them
 	Share   int              // of a sweep's cases the worker takes each that leaves this rest by workers
 	Each    int              // of a sweep: cases per schedule; zero: all
-	One     *kept1           // one schedule, a few times
-}
-
-// kept1 is one schedule, as it is kept once it has failed.
-type kept1 struct {
-	Seed    uint64   `json:"seed"`
-	Steps   int      `json:"steps,omitempty"`
-	Clean   bool     `json:"clean,omitempty"`
-	Strikes string   `json:"strikes,omitempty"`
-	Mute    []string `json:"mute,omitempty"`
-	What    string   `json:"what"`            // that it found
-	Times   int      `json:"times,omitempty"` // that it is run; a schedule does not always repeat
-}
-
-func (k *kept1) options() (Options, error) {
-	strikes, err := ParseStrikes(k.Strikes)
-	return Options{Steps: k.Steps, Clean: k.Clean, Strikes: strikes, Mute: k.Mute, Trace: true}, err
+	List    []schedule       // these, each a few times, and nothing else
 }
 
 // TestRealSeed repeats one schedule of real agents. A seed does not always repeat: see RunReal.
@@ -70,7 +56,7 @@ func TestRealSeed(t *testing.T) {
 	if os.Getenv(workerEnv) != "" {
 		return
 	}
-	one := kept1{Seed: *seedFlag, Steps: *stepsFlag, Clean: *cleanFlag, Strikes: *strikesFlag}
+	one := schedule{Seed: *seedFlag, Steps: *stepsFlag, Clean: *cleanFlag, Strikes: *strikesFlag}
 	if *muteFlag != "" {
 		one.Mute = strings.Split(*muteFlag, ",")
 	}
@@ -96,13 +82,15 @@ func TestRealWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	switch {
-	case w.job.One != nil:
-		opts, err := w.job.One.options()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range max(1, w.job.One.Times) {
-			w.run(w.job.One.Seed, opts)
+	case len(w.job.List) > 0:
+		for _, one := range w.job.List {
+			opts, err := one.options()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range max(1, one.Times) {
+				w.run(one.Seed, opts)
+			}
 		}
 	case w.job.Sweep:
 		w.sweep()
@@ -135,7 +123,11 @@ func (w *worker) late() bool {
 
 // run runs one schedule; one that breaks an invariant ends the process.
 func (w *worker) run(seed uint64, opts Options) Report {
-	fmt.Printf("\nseed %d %s\n", seed, opts.command(seed))
+	one, err := json.Marshal(scheduleOf(seed, &opts))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fmt.Printf("\nseed %s\n", one)
 	rep, err := RunReal(w.t, seed, opts)
 	w.sum.add(rep)
 	if err != nil {
@@ -177,7 +169,8 @@ func (w *worker) sweep() {
 type found struct {
 	sum  Summary
 	what string // the first violation, or how a worker ended; empty: none
-	how  string // the command that repeats it
+	one  schedule
+	most int // schedules of one worker
 }
 
 // batch runs schedules of real agents in worker processes until one finds something.
@@ -206,7 +199,7 @@ func batch(t *testing.T, binary string, jobs []job) found {
 	}
 	for i, cmd := range all {
 		group.Go(func() {
-			how, last := "", []string{}
+			one, last := schedule{}, []string{}
 			lines := bufio.NewScanner(pipes[i])
 			lines.Buffer(nil, 4<<20)
 			sum := newSummary()
@@ -214,7 +207,8 @@ func batch(t *testing.T, binary string, jobs []job) found {
 				text := lines.Text()
 				switch {
 				case strings.HasPrefix(text, "seed "):
-					_, how, _ = strings.Cut(text[5:], " ")
+					one = schedule{}
+					_ = json.Unmarshal([]byte(text[5:]), &one)
 					sum.Schedules++
 					last = last[:0]
 				case strings.HasPrefix(text, "sum "):
@@ -228,9 +222,10 @@ func batch(t *testing.T, binary string, jobs []job) found {
 			mu.Lock()
 			defer mu.Unlock()
 			out.sum.merge(&sum)
+			out.most = max(out.most, sum.Schedules)
 			if err != nil && out.what == "" {
-				out.how = how
-				out.what = fmt.Sprintf("%s: %v\n%s", how, err, strings.Join(last, "\n"))
+				out.one = one
+				out.what = fmt.Sprintf("%s: %v\n%s", one.command(), err, strings.Join(last, "\n"))
 				for _, c := range all {
 					_ = c.Process.Kill()
 				}
@@ -276,7 +271,11 @@ func TestRealSchedules(t *testing.T) {
 	t.Logf("%s%.1f schedules of real agents a second", got.sum.real(),
 		float64(got.sum.Schedules)/time.Since(start).Seconds())
 	if got.what != "" {
+		keep(t, os.Args[0], got.one, got.what)
 		t.Fatal(got.what)
+	}
+	if missing := got.sum.missing(); got.sum.Schedules >= probedFrom && len(missing) > 0 {
+		t.Errorf("no schedule of %d has reached %v", got.sum.Schedules, missing)
 	}
 	if got.sum.Voids*4 > got.sum.Schedules {
 		t.Errorf("%d of %d schedules are void: hardly anything committed in them", got.sum.Voids, got.sum.Schedules)
@@ -301,6 +300,7 @@ func TestRealSweep(t *testing.T) {
 	t.Logf("%s%.1f struck schedules a second", got.sum.real(),
 		float64(got.sum.Schedules)/time.Since(start).Seconds())
 	if got.what != "" {
+		keep(t, os.Args[0], got.one, got.what)
 		t.Fatal(got.what)
 	}
 }

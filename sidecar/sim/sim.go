@@ -187,6 +187,21 @@ func (s *Summary) String() string {
 	return b.String()
 }
 
+// missing lists the faults and rare branches of real agents that no schedule of the batch has reached.
+func (s *Summary) missing() (all []string) {
+	for _, h := range allHits() {
+		if s.Hits[h] == 0 {
+			all = append(all, string(h))
+		}
+	}
+	for _, p := range realProbes() {
+		if s.Probes[p] == 0 {
+			all = append(all, string(p))
+		}
+	}
+	return all
+}
+
 // real is the table of a batch of real agents.
 func (s *Summary) real() string {
 	var b strings.Builder
@@ -198,7 +213,7 @@ func (s *Summary) real() string {
 	for _, h := range allHits() {
 		fmt.Fprintf(&b, "  fault   %-22s %d\n", h, s.Hits[h])
 	}
-	for _, p := range slices.Sorted(maps.Keys(s.Probes)) {
+	for _, p := range realProbes() {
 		fmt.Fprintf(&b, "  probe   %-22s %d\n", p, s.Probes[p])
 	}
 	return b.String()
