@@ -63,9 +63,11 @@ type bubble struct {
 	told    map[sequencer.TxID]string
 	words   map[sequencer.TxID][]sequencer.Approval // that people have said, whatever became of them
 	healing bool
-	ops     int             // passages through doors, up to the end of the faults
-	hooked  bool            // each footprint goes to a hook
-	yes     map[string]bool // footprints that the hook has said yes to
+	ops     int                        // passages through doors, up to the end of the faults
+	hooked  bool                       // each footprint goes to a hook
+	tokens  map[string]ownerToken      // of shards, by name
+	pinned  map[string][]sequencer.Pin // that the policy has named for calls, by their arguments
+	yes     map[string]bool            // footprints that the hook has said yes to
 	keepers []*keeper
 	grown   chan struct{}          // closed when the log grows
 	avail   map[sequencer.Seq]bool // decisions that a processor has published, or made durable
@@ -210,6 +212,7 @@ func newBubble(seed uint64, opts Options, dir string) *bubble {
 			b.opts.Strikes = append(b.opts.Strikes, Strike{1 + rng.IntN(1500), How(1 + rng.IntN(int(lastHow)))})
 		}
 	}
+	b.tokens, b.pinned = map[string]ownerToken{}, map[string][]sequencer.Pin{}
 	b.hooked, b.yes = rng.Float64() < b.fault.hook, map[string]bool{}
 	b.log = memlog.NewOver(workspace, sequencer.WeakReplica(workspace, opts.Weaken), b.record)
 	return b
@@ -409,6 +412,10 @@ func (b *bubble) record(in *sequencer.Intent) {
 // allowed: what a hook is to be asked about commits after its yes. b.mu is held.
 func (b *bubble) allowed(o *sequencer.Outcome) {
 	info := b.r.truth.txs[o.Tx]
+	b.held(o)
+	if o.Kind == sequencer.OutcomeCommitted && info != nil {
+		b.asked(o, info)
+	}
 	if o.Kind != sequencer.OutcomeCommitted || info == nil || info.seal == nil || !info.seal.Hook || info.free {
 		return
 	}
@@ -420,6 +427,28 @@ func (b *bubble) allowed(o *sequencer.Outcome) {
 	}
 }
 
+// asked: a commit keeps what its agent asked for: versions that it expected, entries of the registry that its calls
+// rely on. b.mu is held.
+func (b *bubble) asked(o *sequencer.Outcome, info *txInfo) {
+	a := b.r.attempts[o.Tx]
+	if a == nil || info.seal == nil || info.free || a.begin.Observe {
+		return
+	}
+	for _, w := range info.seal.Shards {
+		want, named := a.expected[w.Scope]
+		if !named {
+			continue
+		}
+		was := b.r.truth.shardAt(leavesOf(w.Scope)[0], o.Seq-1)
+		if now := was.seq; !was.absent && now != want || was.absent && want != 0 && want != now {
+			b.r.fail("%s commits at %d over version %d of %s; its agent named %d", o.Tx, o.Seq, now, w.Scope, want)
+		}
+	}
+	for _, p := range a.relies {
+		b.relied(a, info, p)
+	}
+}
+
 // overdue: only a journal that is missing for a session whose lease is alive makes the agent read again. Who comes
 // later, on another folder, is told nothing; nor is one whose first start there ended between join and session.
 func (b *bubble) overdue(h *host) {
@@ -428,6 +457,7 @@ func (b *bubble) overdue(h *host) {
 	}
 	for _, c := range h.clients {
 		delete(b.loose, c.talk)
+		delete(b.given, c.asReader())
 	}
 }
 

@@ -581,6 +581,13 @@ func (c *client) write(ctx context.Context, tx string) bool {
 	var expect *uint64
 	if was, known := c.had[scope]; known && c.wish(func(f *faults) float64 { return f.expects }) {
 		expect = &was
+		c.b.mu.Lock()
+		a := c.b.attempt(sequencer.TxID(tx))
+		if a.expected == nil {
+			a.expected = map[sequencer.Scope]sequencer.Seq{}
+		}
+		a.expected[scope] = sequencer.Seq(was)
+		c.b.mu.Unlock()
 	}
 	_, err := ask(ctx, c, request[*api.Written]{wait: 5 * time.Second,
 		run: func(ctx context.Context, p *proc, _ once.Call) (*api.Written, error) {

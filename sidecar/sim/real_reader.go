@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -116,6 +117,36 @@ func (b *bubble) rests(a *attempt, agent string, in *sequencer.Intent) {
 			continue // what it replaces it names by version
 		}
 		a.reads = append(a.reads, r)
+	}
+}
+
+// ownerToken is what the shard of a token holds.
+type ownerToken struct {
+	Shard, Owner string
+	Until        sequencer.Tick
+}
+
+// held: while a name has the token of a shard, no other name's keyed commit to it counts. b.mu is held.
+func (b *bubble) held(o *sequencer.Outcome) {
+	a := b.r.attempts[o.Tx]
+	if o.Kind != sequencer.OutcomeCommitted || a == nil || a.seal == nil {
+		return
+	}
+	for _, w := range o.Shards {
+		name, keyed := strings.CutPrefix(a.begin.Session, readerPrefix)
+		now := b.tokens[string(w.Scope)]
+		if keyed && name != "" && now.Owner != "" && now.Owner != name && now.Until > b.r.truth.time && !a.begin.Observe &&
+			!b.r.truth.rules.Observe {
+			b.r.fail("%s of %s commits to %s at %d; %s has its token until tick %d, and it is tick %d", o.Tx, name, w.Scope,
+				o.Seq, now.Owner, now.Until, b.r.truth.time)
+		}
+		var next ownerToken
+		if len(leavesOf(w.Scope)) == 0 && json.Unmarshal(w.Content, &next) == nil && next.Shard != "" {
+			b.tokens[next.Shard] = next
+		}
+		if w.Absent { // a reset takes tokens away, too
+			b.tokens = map[string]ownerToken{}
+		}
 	}
 }
 

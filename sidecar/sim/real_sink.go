@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,13 @@ func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	}
 	if in.Pin {
 		out.Pin = t.p.h.pinned(name)
+		t.b.mu.Lock()
+		if out.Pin != nil {
+			t.b.pinned[string(args)] = append(t.b.pinned[string(args)], *out.Pin)
+		} else {
+			t.b.pinned[string(args)] = append(t.b.pinned[string(args)], sequencer.Pin{})
+		}
+		t.b.mu.Unlock()
 	}
 	out.Approve = in.Ask && out.Class.Gated()
 	return out, nil
@@ -178,7 +186,7 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 		return b.landUndo(own, c, d)
 	}
 	e.key, e.class = c.Key, classOf(name)
-	if first := b.since[e.token]; in.Brief && c.Key != "" && d.ran && time.Since(first) > realKeyLife+2*realCall {
+	if first := b.since[e.token]; in.Brief && c.Key != "" && d.ran && time.Since(first) > realKeyLife {
 		b.r.fail("%s/%d comes again %v after it ran: its sink has forgotten its key by then, and it runs twice", c.Tx,
 			c.Index, time.Since(first))
 		return gate.Answer{}
@@ -205,10 +213,33 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 	}
 	if d.ran && !before {
 		b.since[e.token] = time.Now()
+		if list := b.pinned[string(c.Args)]; len(list) > 0 {
+			a.relies = append(a.relies, pinned{index: c.Index, list: list})
+			if info := b.r.truth.txs[c.Tx]; info != nil && info.committed && !info.free && !a.begin.Observe {
+				b.relied(a, info, a.relies[len(a.relies)-1])
+			}
+		}
 		b.inOrder(a, e)
 		b.agreed(c)
 	}
 	return gate.Answer{Result: fmt.Appendf(nil, "%d", e.token)}
+}
+
+// pinned is a call that relies on an entry of the registry: on one of those that the policy has named for it.
+type pinned struct {
+	index uint32
+	list  []sequencer.Pin
+}
+
+// relied: what a committed call relies on its seal has named. b.mu is held.
+func (b *bubble) relied(a *attempt, info *txInfo, p pinned) {
+	for _, pin := range p.list {
+		if pin == (sequencer.Pin{}) || slices.Contains(info.seal.Pins, pin) {
+			return
+		}
+	}
+	b.r.fail("%s commits, its call %d relies on one of %v, and its seal names only %v", a.id, p.index, p.list,
+		info.seal.Pins)
 }
 
 // landUndo is the sink of a compensation.

@@ -254,9 +254,10 @@ func swept(first uint64, n, each, seconds int, weaken sequencer.Weaken) (jobs []
 	return jobs
 }
 
-// TestRealSchedules runs many schedules of real agents: none may break an invariant. HENCE_SIM_SECONDS is how long.
+// TestRealSchedules runs many schedules of real agents: none may break an invariant. HENCE_SIM_SECONDS is how long
+// it may take together with TestRealSweep: this one has three quarters of it.
 func TestRealSchedules(t *testing.T) {
-	n, seconds := *schedulesFlag, simSeconds(t)
+	n, seconds := *schedulesFlag, simSeconds(t)*3/4
 	if seconds > 0 {
 		n = 1 << 30
 	}
@@ -283,9 +284,9 @@ func TestRealSchedules(t *testing.T) {
 }
 
 // TestRealSweep strikes schedules at their operations: each fails, is done and said to have failed, or is the last of
-// its process or machine; then all heals. HENCE_SIM_SECONDS is how long.
+// its process or machine; then all heals. It has a quarter of HENCE_SIM_SECONDS.
 func TestRealSweep(t *testing.T) {
-	n, each, seconds := *schedulesFlag, 60, simSeconds(t)
+	n, each, seconds := *schedulesFlag, 60, simSeconds(t)/4
 	if seconds > 0 {
 		n, each = 1<<30, 0
 	}

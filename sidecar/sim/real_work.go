@@ -151,17 +151,31 @@ func (c *client) speculate(ctx context.Context) bool {
 	if err == nil && chosen.Winner != winner {
 		b.fail("%s is chosen in %s, and the agent is told that %q is", winner, g.Group, chosen.Winner)
 	}
-	committed := false
+	done, enforced := false, ""
 	for _, tx := range g.Tx {
-		if d := c.seal(ctx, tx); d != nil && d.State == api.StateCommitted {
-			if committed {
-				b.fail("two branches of %s have committed", g.Group)
-			}
-			committed = true
+		d := c.seal(ctx, tx)
+		if d == nil || d.State != api.StateCommitted {
+			continue
 		}
+		done = true
+		if b.observed(tx) {
+			continue
+		}
+		if enforced != "" {
+			b.fail("two branches of %s have committed: %s and %s", g.Group, enforced, tx)
+		}
+		enforced = tx
 	}
 	c.forget()
-	return committed
+	return done
+}
+
+// observed: nothing of the transaction was enforced.
+func (b *bubble) observed(tx string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	info, a := b.r.truth.txs[sequencer.TxID(tx)], b.r.attempts[sequencer.TxID(tx)]
+	return info == nil || info.free || a != nil && a.begin.Observe
 }
 
 // count adds to a shard whose writes merge: none refuses another, and none is lost.
