@@ -7,11 +7,13 @@ KILLS ?= 5
 CRASHES ?= 400
 N ?= 1000
 SCHEDULES ?= 1000000
+SECONDS ?= 1800
+FROM ?= 1
+STATE ?= bin/sim-state.json
 FUZZTIME ?= 60s
 RECORDS ?= 100000
 BOOK ?= $(CURDIR)/bin/trust
 BROKERS ?= 1
-SECONDS ?= 1800
 # The fold, what explores it and what reads files have no goroutine; the simulator runs one at a time, and the rows of the
 # papers' tables are programs over packages that are raced themselves.
 RACE ?= $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/... | \
@@ -20,7 +22,7 @@ RACE ?= $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it
 # two minutes that the embedded run has already.
 RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
-.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-faults hostile python fuzz ci demo doors typescript torture trust
+.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-model sim-faults hostile python fuzz ci demo doors typescript torture trust
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -104,11 +106,15 @@ mutants: ## breaks the gate's rule clause by clause, and the code by each patch 
 	HENCE_TEST_MUTANTS=1 $(GO) test -count=1 -v -timeout 2h -run '^TestMutants$$' ./gate
 	HENCE_TEST_MUTANTS=1 $(GO) test -count=1 -v -timeout 2h -run '^TestMutants$$' ./it/mutants
 
-sim: ## SCHEDULES schedules of the simulator
-	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sidecar/sim -schedules $(SCHEDULES)
+sim: ## a slice of SECONDS of schedules of real agents; goes on from STATE, the first one at seed FROM
+	HENCE_SIM_SECONDS=$(SECONDS) HENCE_SIM_STATE=$(abspath $(STATE)) $(GO) test -count=1 -v -timeout 24h -run '^TestRealSlice$$' \
+	./sidecar/sim -first $(FROM)
 
-sim-agents: ## schedules of real agents, for 200 seconds
-	HENCE_SIM_SECONDS=200 $(GO) test -count=1 -v -timeout 1h -run '^TestRealSchedules$$' ./sidecar/sim
+sim-agents: ## schedules of real agents for SECONDS from seed FROM on, and forget how far it came
+	HENCE_SIM_SECONDS=$(SECONDS) $(GO) test -count=1 -v -timeout 24h -run '^TestReal(Schedules|Sweep)$$' ./sidecar/sim -first $(FROM)
+
+sim-model: ## SCHEDULES schedules of the fold under a model of a sidecar
+	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sidecar/sim -schedules $(SCHEDULES)
 
 sim-faults: ## faults that were found by reading, each put back: real agents find it
 	HENCE_TEST_FAULTS=1 $(GO) test -count=1 -v -timeout 24h -run '^TestFindsFaults$$' ./sidecar/sim

@@ -55,9 +55,10 @@ func (s *Agent) choose(ctx context.Context, group string, winner *tx) error {
 	switch {
 	case ended != nil && ended.State == api.StateAborted:
 		return words.Refusal(ended)
-	case ended != nil: // only the chosen one commits, before this sidecar began
+	case ended != nil && ended.Would == "": // only the chosen one commits, before this sidecar began
 		return s.chosen(group, winner, sequencer.Writer{Tx: winner.id})
 	}
+	// One that only observed has committed without a choice: the log is still to be told of it.
 	in := &sequencer.Intent{Kind: sequencer.IntentSelect, Agent: s.agent, Incarnation: inc, Base: s.view.At(),
 		Select: &sequencer.Select{Group: group, Winner: winner.id}}
 	o, err := s.ask(ctx, in, func() bool { _, known := s.view.Winner(group); return known || s.now() != inc })

@@ -155,3 +155,36 @@ func TestRetryChosenBranch(t *testing.T) {
 		t.Errorf("the other again: %v", err)
 	}
 }
+
+// In a workspace that observes a branch commits without a choice. Choosing it then is a choice in the log all the same,
+// and no branch is said to have lost before there is one.
+func TestChooseCommittedBranchWhileObserving(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	observe := true
+	must(a.client.SetRules(ctx, 0, client.RulesChange{Observe: &observe}))(t)
+	g := must(a.client.Speculate(ctx, 2, client.BeginOptions{}))(t)
+	branches := g.Branches()
+	if err := branches[0].Write(ctx, "shard:/x", []byte("1"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if d := must(branches[0].Seal(ctx))(t); d.State != api.StateCommitted || d.Would == "" {
+		t.Fatalf("it only observes: %+v", d)
+	}
+	if got := must(g.Select(ctx, branches[0]))(t); got.Winner != branches[0].ID() {
+		t.Errorf("chosen: %+v", got)
+	}
+	if _, err := g.Select(ctx, branches[1]); problemCode(err) != "lost_branch" {
+		t.Errorf("another choice: %v", err)
+	}
+	chosen := 0
+	for _, o := range log.Outcomes() {
+		if o.Kind == sequencer.OutcomeSelected {
+			chosen++
+		}
+	}
+	if chosen != 1 {
+		t.Errorf("the log has %d choices", chosen)
+	}
+}

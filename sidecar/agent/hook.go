@@ -30,6 +30,8 @@ type Hook struct {
 	Command []string      // the program and its arguments; no shell reads them
 	Dir     string        // where the command runs; "": where the sidecar does
 	Timeout time.Duration // default 5 s
+
+	Transport http.RoundTripper // of the URL; nil: the network. A simulation gives its own
 }
 
 const (
@@ -235,10 +237,13 @@ func tooLong(most int) error { return fmt.Errorf("its answer has more than %d by
 
 // post asks a URL. A redirect is not followed: it is an answer that is not 2xx.
 func (h *Hook) post(ctx context.Context, body []byte, most int) ([]byte, error) {
-	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport,
+	client := &http.Client{Transport: h.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if client.Transport == nil {
+		transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
+		defer transport.CloseIdleConnections()
+		client.Transport = transport
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("its URL cannot be asked")

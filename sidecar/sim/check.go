@@ -80,7 +80,11 @@ func (t *truth) checkExpected(info *txInfo) {
 			continue
 		}
 		for _, leaf := range leavesOf(w.Scope) {
-			last := t.shardAt(leaf, sequencer.Seq(len(t.out))).seq
+			now := t.shardAt(leaf, sequencer.Seq(len(t.out)))
+			last := now.seq
+			if now.absent {
+				last = 0
+			}
 			if last != w.Expect.Version {
 				t.r.fail("%s expected version %d of %s; it is %d", info.id, w.Expect.Version, w.Scope, last)
 				return
@@ -137,6 +141,17 @@ func (t *truth) leave(info *txInfo, a *attempt, o *sequencer.Outcome) {
 		}
 	}
 	for _, w := range o.Shards {
+		if w.Absent && len(leavesOf(w.Scope)) > 0 { // a reset
+			for _, leaf := range leavesOf(w.Scope) {
+				t.lay(leaf, laid{tx: info.id})
+				t.shards[leaf] = append(t.shards[leaf], shard{seq: o.Seq, tx: info.id, absent: true})
+			}
+			t.resets++
+			continue
+		}
+		if len(leavesOf(w.Scope)) == 0 { // of another workload's, which holds it against something else
+			continue
+		}
 		v, err := strconv.Atoi(string(w.Content))
 		if err != nil {
 			t.r.fail("%s commits a shard with content %q", info.id, w.Content)

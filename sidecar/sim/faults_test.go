@@ -24,7 +24,7 @@ func TestFindsFaults(t *testing.T) {
 	}
 	for _, patch := range patches {
 		t.Run(strings.TrimSuffix(filepath.Base(patch), ".patch"), func(t *testing.T) {
-			got := batch(t, withFault(t, patch), *firstFlag, faultSchedules, simSeconds(t))
+			got := batch(t, withFault(t, patch), ordinary(*firstFlag, faultSchedules, simSeconds(t)))
 			if got.what == "" {
 				t.Fatalf("%d schedules do not find it", got.sum.Schedules)
 			}
@@ -101,7 +101,7 @@ func TestRealFindsHoles(t *testing.T) {
 		"27 27b 27d") {
 		t.Run(hole, func(t *testing.T) {
 			binary := withFault(t, "../../sequencer/holes/"+hole+".patch")
-			got := batch(t, binary, *firstFlag, faultSchedules, simSeconds(t))
+			got := batch(t, binary, ordinary(*firstFlag, faultSchedules, simSeconds(t)))
 			if got.what == "" {
 				t.Fatalf("%d schedules do without the rule", got.sum.Schedules)
 			}

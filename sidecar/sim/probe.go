@@ -63,6 +63,9 @@ const (
 	ProbeLooseTaken        Probe = "observed_commit_retracted"
 	ProbeConfirmed         Probe = "lease_confirmed"
 	ProbeTold              Probe = "refusal_told_by_sidecar"
+
+	ProbeMerged Probe = "merged" // of real agents only
+	ProbeKeyed  Probe = "keyed_commit"
 )
 
 // ProbeAborted and ProbeRefused are the probes of one reason.
@@ -101,3 +104,13 @@ func AllProbes() []Probe {
 	slices.Sort(out)
 	return out
 }
+
+// realProbes are those that schedules of real agents reach.
+func realProbes() []Probe {
+	return slices.DeleteFunc(append(AllProbes(), ProbeMerged, ProbeKeyed), func(p Probe) bool {
+		return slices.Contains(modelProbes(), p)
+	})
+}
+
+// modelProbes are those that only Run reaches: what an honest agent never asks for, or what its judge alone sees.
+func modelProbes() []Probe { return nil }

@@ -198,9 +198,11 @@ type attempt struct {
 	verdictAt int
 	sentAt    int // when the last intent was handed to the producer, and its kind
 	sentKind  sequencer.IntentKind
-	gone      bool      // the journal lost it
-	carried   bool      // RunReal: reads has those that its conversation was told before it
-	turned    []*effect // what a retraction's turn has done about the effects
+	gone      bool                              // the journal lost it
+	expected  map[sequencer.Scope]sequencer.Seq // RunReal: versions that its agent named for what it writes
+	relies    []pinned                          // RunReal: calls that have left, and rely on the registry
+	carried   bool                              // RunReal: reads has those that its conversation was told before it
+	turned    []*effect                         // what a retraction's turn has done about the effects
 }
 
 type readRecord struct {

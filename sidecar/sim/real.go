@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,6 +19,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/sidecar/once"
 )
 
 // The times of a schedule of real agents. All of it is virtual: it passes when nothing can go on.
@@ -52,14 +54,26 @@ type bubble struct {
 	rng     *rand.Rand
 	fault   faults
 	hosts   []*host
-	loose   map[talk][]readRecord // told outside of transactions; the conversation's next one carries them
+	given   map[talk]map[sequencer.Scope]readRecord // told to readers; all their commits rest on it
+	loose   map[talk][]readRecord                   // told outside of transactions; the conversation's next one carries them
 	keys    map[string]token
 	refuses map[string]bool // keys that a sink has refused a call under
 	under   map[token]string
+	since   map[token]time.Time // when calls ran
 	told    map[sequencer.TxID]string
 	words   map[sequencer.TxID][]sequencer.Approval // that people have said, whatever became of them
 	healing bool
-	actors  uint64 // that were given dice
+	ops     int                        // passages through doors, up to the end of the faults
+	hooked  bool                       // each footprint goes to a hook
+	tokens  map[string]ownerToken      // of shards, by name
+	pinned  map[string][]sequencer.Pin // that the policy has named for calls, by their arguments
+	yes     map[string]bool            // footprints that the hook has said yes to
+	keepers []*keeper
+	grown   chan struct{}          // closed when the log grows
+	avail   map[sequencer.Seq]bool // decisions that a processor has published, or made durable
+	shown   sequencer.Seq          // all up to here are
+	moved   chan struct{}          // closed when that changes
+	actors  uint64                 // that were given dice
 }
 
 // talk is a conversation of an agent.
@@ -69,22 +83,37 @@ type talk struct{ agent, session string }
 type faults struct {
 	hosts, clients              int
 	lag, slow                   time.Duration
-	lose, unknown, late, events float64 // appends
+	lose, unknown, late, twice  float64 // appends
+	events                      float64 // records of hence.events
 	drop, again                 float64 // deliveries
 	cut                         float64 // of answers to agents
 	crash, power, empty, copies float64 // per life event
 	partition, zombie, forGood  float64
 	disk, full                  float64
 	callLost, callMute, callNo  float64
-	callDown                    float64
+	callDown, callTwice         float64
 	keyed, effects, looks       float64
-	retract, residue, group     float64
+	retract, residue            float64
 	every                       time.Duration // between two life events
 	mode                        [3]float64
 	plans                       float64 // of the calls of a transaction: they are made as a planned turn
 	asks                        float64 // of calls: one that is held needs approval
 	small                       bool    // journals are rewritten often, few transactions are remembered
 	shift                       time.Duration
+	// Of the processors: how many there are, how often they write their state (records), how slow they read, how
+	// often they crash between two steps or pause, and what becomes of what they send.
+	keepers, stateEvery      int
+	keeperLag                time.Duration
+	keeperCrash, keeperPause float64
+	// What agents ask for besides, per program or operation, and what the hook and the registry do.
+	branches, commits, expects, levels, watches, updates float64
+	deltas, readers, resets, tokens                      float64
+	pins, registry                                       float64
+	hook, veto, hookMute                                 float64
+	rules                                                float64
+	observing, brief                                     float64
+	strikes                                              float64 // the chance that some operations are struck
+	natsLose, tickLost, snapshotLag                      float64
 }
 
 func drawFaults(rng *rand.Rand) faults {
@@ -101,11 +130,22 @@ func drawFaults(rng *rand.Rand) faults {
 		zombie: some(1), forGood: some(0.2), disk: some(0.02), full: some(0.3),
 		callLost: some(0.15), callMute: some(0.2), callNo: some(0.1), callDown: some(0.1),
 		keyed: some(1), effects: 0.2 + 0.6*rng.Float64(), looks: some(0.5),
-		retract: some(0.15), residue: 0 * some(0.3), group: some(0.2),
+		retract: some(0.15), residue: 0,
 		every: time.Duration(1000+rng.IntN(5000)) * time.Millisecond,
 		mode:  [3]float64{1 + 3*rng.Float64(), some(2), some(2)}, small: rng.Float64() < 0.3,
 		shift: time.Duration(rng.IntN(3)) * 7 * time.Minute}
 	f.plans, f.asks = some(1), some(0.7)
+	f.twice, f.callTwice = some(0.1), some(0.2)
+	f.keepers, f.stateEvery, f.keeperLag = 1+rng.IntN(3), 1+rng.IntN(60), time.Duration(1+rng.IntN(40))*time.Millisecond
+	f.keeperCrash, f.keeperPause, f.natsLose = some(0.01), some(0.01), some(0.2)
+	f.tickLost, f.snapshotLag = some(0.1), some(0.5)
+	f.residue = some(0.3)
+	f.branches, f.commits, f.expects, f.levels, f.watches = some(0.4), some(0.5), some(0.5), some(0.3), some(0.1)
+	f.updates, f.deltas, f.readers, f.resets, f.tokens = some(0.3), some(0.4), some(0.5), some(0.1), some(0.3)
+	f.pins, f.registry = some(0.5), some(0.3)
+	f.hook, f.veto, f.hookMute = some(1), some(0.3), some(0.3)
+	f.strikes = some(1)
+	f.rules, f.observing, f.brief = some(0.5), some(0.3), some(0.5)
 	return f
 }
 
@@ -113,7 +153,10 @@ func drawFaults(rng *rand.Rand) faults {
 func (f *faults) calm() {
 	*f = faults{hosts: f.hosts, clients: f.clients, lag: 5 * time.Millisecond, slow: 2 * time.Millisecond,
 		effects: f.effects, looks: f.looks, plans: f.plans, asks: f.asks, mode: f.mode, every: f.every, small: f.small,
-		shift: f.shift, keyed: f.keyed}
+		shift: f.shift, keyed: f.keyed, branches: f.branches, commits: f.commits,
+		expects: f.expects, levels: f.levels, updates: f.updates, deltas: f.deltas, readers: f.readers, tokens: f.tokens,
+		pins: f.pins, hook: f.hook, brief: f.brief, keepers: f.keepers, stateEvery: f.stateEvery,
+		keeperLag: min(f.keeperLag, 2*time.Millisecond)}
 }
 
 // RunReal runs one schedule of real agents. It needs a test's T for its virtual time alone: what it finds is in the
@@ -133,7 +176,7 @@ func RunReal(t *testing.T, seed uint64, opts Options) (rep Report, err error) {
 			b.all()
 			rep = b.r.report
 			if b.r.failed != "" {
-				err = &Violation{Seed: seed, Step: b.r.now, What: b.r.failed, Trace: b.r.trace,
+				err = &Violation{Seed: seed, Opts: opts, Step: b.r.now, What: b.r.failed, Trace: b.r.trace,
 					Real: true}
 			}
 		})
@@ -152,12 +195,25 @@ func realRoot() string {
 func newBubble(seed uint64, opts Options, dir string) *bubble {
 	rng := rand.New(rand.NewPCG(seed, 0x7265616c))
 	r := &run{seed: seed, opts: opts, rng: rng, attempts: map[sequencer.TxID]*attempt{}, tracing: opts.Trace, real: true}
-	r.report = Report{Seed: seed, Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
+	r.report = newReport(seed)
 	r.swarm.logic = sequencer.Logic
 	r.truth, r.world = newTruth(r), newWorld(r)
 	b := &bubble{opts: opts, start: time.Now(), dir: dir, r: r, rng: rng, fault: drawFaults(rng),
-		loose: map[talk][]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
-		told: map[sequencer.TxID]string{}, words: map[sequencer.TxID][]sequencer.Approval{}}
+		loose: map[talk][]readRecord{}, given: map[talk]map[sequencer.Scope]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
+		since: map[token]time.Time{},
+		told:  map[sequencer.TxID]string{},
+		grown: make(chan struct{}), moved: make(chan struct{}), avail: map[sequencer.Seq]bool{}, words: map[sequencer.TxID][]sequencer.Approval{}}
+	if opts.Clean {
+		b.fault.clean()
+	}
+	b.fault.mute(opts.Mute)
+	if b.opts.Strikes == nil && b.r.chance(b.fault.strikes) {
+		for range 1 + rng.IntN(3) {
+			b.opts.Strikes = append(b.opts.Strikes, Strike{1 + rng.IntN(1500), How(1 + rng.IntN(int(lastHow)))})
+		}
+	}
+	b.tokens, b.pinned = map[string]ownerToken{}, map[string][]sequencer.Pin{}
+	b.hooked, b.yes = rng.Float64() < b.fault.hook, map[string]bool{}
 	b.log = memlog.NewOver(workspace, sequencer.NewReplica(workspace), b.record)
 	return b
 }
@@ -173,7 +229,11 @@ func (b *bubble) all() {
 	if _, err := b.log.Add(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}); err != nil {
 		b.fail("the first rules: %v", err)
 	}
-	group.Go(func() { b.pass(ctx) })
+	for i := range b.fault.keepers {
+		k := b.newKeeper(i)
+		b.keepers = append(b.keepers, k)
+		group.Go(func() { k.work(ctx) })
+	}
 	for i := range b.fault.hosts {
 		h := b.newHost(string(rune('a' + i)))
 		b.hosts = append(b.hosts, h)
@@ -187,6 +247,7 @@ func (b *bubble) all() {
 	for _, p := range b.people() {
 		group.Go(func() { p.work(ctx) })
 	}
+	group.Go(func() { (&governor{b.people()[0].client}).work(ctx) })
 	length := realFaults
 	if b.opts.Steps > 0 {
 		length = time.Duration(b.opts.Steps) * realStep
@@ -196,6 +257,7 @@ func (b *bubble) all() {
 	b.r.report.Void = b.r.report.Commits < realLeast
 	b.fault.calm()
 	b.healing = true
+	b.r.report.Ops = b.ops
 	b.r.note("-- heal --")
 	b.mu.Unlock()
 	for end := time.Now().Add(realHeal); !b.over(); b.sleep(ctx, 200*time.Millisecond) {
@@ -242,7 +304,7 @@ func (b *bubble) unrestLocked() string {
 	if id := b.r.truth.pending(); id != "" {
 		return fmt.Sprintf("%s is pending", id)
 	}
-	return ""
+	return b.behind()
 }
 
 // askAll lets the clients ask how everything ended, unless something is wrong already.
@@ -258,6 +320,24 @@ func (b *bubble) askAll(ctx context.Context) {
 			c.askAll(ctx)
 		}
 	}
+	c := b.hosts[0].clients[0]
+	for _, h := range b.hosts {
+		if !h.gone.Load() {
+			c = h.clients[0]
+		}
+	}
+	got, err := ask(ctx, c, request[*api.Content]{wait: 10 * time.Second,
+		run: func(ctx context.Context, p *proc, o once.Call) (*api.Content, error) {
+			return p.agent.Get(ctx, o, counter, api.Look{})
+		}})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := problem(err); p == nil && err != nil || p != nil && p.Code != api.CodeNotFound {
+		b.r.fail("at the end nobody shows %s: %v", counter, err)
+	} else if shown := ""; err == nil {
+		shown = string(got.Body)
+		b.checkCounter(shown)
+	}
 }
 
 // finish makes the checks that need the whole history.
@@ -271,7 +351,18 @@ func (b *bubble) finish() {
 		return
 	}
 	r.truth.checkReplay()
+	r.truth.checkCycles()
 	r.truth.checkRetracted()
+	for _, k := range b.keepers { // each has ended; what it had not read yet it reads now
+		for ; k.next < int64(len(r.truth.log)); k.next++ {
+			if _, err := k.m.Apply(k.next, r.truth.log[k.next]); err != nil {
+				r.fail("processor %d stops at offset %d: %v", k.id, k.next, err)
+			}
+		}
+		if k.m.Fold().StateHash() != r.truth.fold.StateHash() {
+			r.fail("processor %d ends with another state", k.id)
+		}
+	}
 	r.world.checkEnd()
 	for id, state := range b.told {
 		info := r.truth.txs[id]
@@ -301,7 +392,13 @@ func (b *bubble) record(in *sequencer.Intent) {
 	}
 	b.hears(in)
 	live := maps.Clone(b.r.truth.live)
+	seq := len(b.r.truth.out)
 	b.r.truth.apply(in)
+	for _, o := range b.r.truth.out[seq:] {
+		b.allowed(o)
+	}
+	close(b.grown)
+	b.grown = make(chan struct{})
 	if in.Kind != sequencer.IntentTick {
 		return
 	}
@@ -309,6 +406,46 @@ func (b *bubble) record(in *sequencer.Intent) {
 		if h.folders > 1 && live[h.agent] != 0 {
 			b.overdue(h)
 		}
+	}
+}
+
+// allowed: what a hook is to be asked about commits after its yes. b.mu is held.
+func (b *bubble) allowed(o *sequencer.Outcome) {
+	info := b.r.truth.txs[o.Tx]
+	b.held(o)
+	if o.Kind == sequencer.OutcomeCommitted && info != nil {
+		b.asked(o, info)
+	}
+	if o.Kind != sequencer.OutcomeCommitted || info == nil || info.seal == nil || !info.seal.Hook || info.free {
+		return
+	}
+	if a := b.r.attempts[o.Tx]; a != nil && a.begin.Observe {
+		return
+	}
+	if sum := info.seal.Footprint(); !b.yes[hex.EncodeToString(sum[:])] {
+		b.r.fail("%s commits at %d, and the hook has not said yes", o.Tx, o.Seq)
+	}
+}
+
+// asked: a commit keeps what its agent asked for: versions that it expected, entries of the registry that its calls
+// rely on. b.mu is held.
+func (b *bubble) asked(o *sequencer.Outcome, info *txInfo) {
+	a := b.r.attempts[o.Tx]
+	if a == nil || info.seal == nil || info.free || a.begin.Observe {
+		return
+	}
+	for _, w := range info.seal.Shards {
+		want, named := a.expected[w.Scope]
+		if !named {
+			continue
+		}
+		was := b.r.truth.shardAt(leavesOf(w.Scope)[0], o.Seq-1)
+		if now := was.seq; !was.absent && now != want || was.absent && want != 0 && want != now {
+			b.r.fail("%s commits at %d over version %d of %s; its agent named %d", o.Tx, o.Seq, now, w.Scope, want)
+		}
+	}
+	for _, p := range a.relies {
+		b.relied(a, info, p)
 	}
 }
 
@@ -320,6 +457,7 @@ func (b *bubble) overdue(h *host) {
 	}
 	for _, c := range h.clients {
 		delete(b.loose, c.talk)
+		delete(b.given, c.asReader())
 	}
 }
 
@@ -337,6 +475,9 @@ func (b *bubble) sealed(a *attempt, in *sequencer.Intent) {
 	}
 	for _, w := range in.Seal.Shards {
 		var v token
+		if len(leavesOf(w.Scope)) == 0 {
+			continue
+		}
 		if _, err := fmt.Sscan(string(w.Content), &v); err == nil && b.r.world.tokens[v].tx == "" {
 			b.r.world.tokens[v].tx = in.Tx
 		}
@@ -360,6 +501,7 @@ func (b *bubble) carries(in *sequencer.Intent) {
 	}
 	a.carried = true
 	agent, _, _, _ := api.OwnerOf(in.Tx)
+	b.rests(a, agent, in)
 	for _, r := range b.loose[talk{agent, a.begin.Session}] {
 		if r.View <= in.Base { // else it was told after the transaction began
 			a.reads = append(a.reads, r)
@@ -420,24 +562,6 @@ func (b *bubble) sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// pass lets the log's time go on at its pace.
-func (b *bubble) pass(ctx context.Context) {
-	b.sleep(ctx, b.newDice().some(realTick))
-	beat := time.NewTicker(realTick)
-	defer beat.Stop()
-	for waited := sequencer.Tick(0); ; waited++ {
-		if next := b.log.Weighs(); next > 0 && waited >= next {
-			_ = b.log.Tick(1)
-			waited = 0
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
-		}
 	}
 }
 

@@ -101,7 +101,7 @@ func (p *person) word(ctx context.Context, one *api.Receipt, yes bool, sum strin
 	} else if !yes && d.State != api.StateAborted {
 		b.fail("%s has denied call %d of %s, and is told that it is %s", p.name, *one.Index, one.Tx, d.State)
 	}
-	if p.told(d) && yes && p.chance(func(f *faults) float64 { return f.crash / 5 }) {
+	if p.told(d) && yes && p.chance(hitKilledAtYes, func(f *faults) float64 { return f.crash / 5 }) {
 		owner, _, _, _ := api.OwnerOf(tx)
 		for _, h := range b.hosts {
 			if h.agent == owner {
@@ -140,6 +140,9 @@ func (b *bubble) agreed(c gate.Call) {
 	info := b.r.truth.txs[c.Tx]
 	if !in.Ask || info == nil || !classOf(strings.TrimPrefix(c.Tool, "bare_")).Gated() {
 		return
+	}
+	if a := b.r.attempts[c.Tx]; info.free || a != nil && a.begin.Observe {
+		return // it only observes: nothing holds it
 	}
 	sum := sequencer.Hash(sha256.Sum256(c.Args))
 	if !info.has(func(w sequencer.Approval) bool { return w.Yes && w.Index == c.Index && w.Args == sum }) {

@@ -24,6 +24,8 @@ type client struct {
 	done int // programs after the faults; guarded by the bubble
 	keys int
 	mine []string // transactions that it was told of
+
+	had map[sequencer.Scope]uint64 // versions that its reads have shown in the transaction
 }
 
 // errGone is the end of a connection: what became of the request is not known.
@@ -57,7 +59,7 @@ func ask[T any](ctx context.Context, c *client, r request[T]) (out T, err error)
 	call := once.Call{Session: c.talk.session}
 	req, cancel := context.WithTimeout(p.life, max(r.wait, time.Millisecond))
 	defer cancel()
-	if c.chance(func(f *faults) float64 { return f.cut / 3 }) { // its client goes away
+	if c.chance(hitClientLeaves, func(f *faults) float64 { return f.cut / 3 }) { // its client goes away
 		t := time.AfterFunc(c.some(300*time.Millisecond), cancel)
 		defer t.Stop()
 	}
@@ -88,7 +90,7 @@ func ask[T any](ctx context.Context, c *client, r request[T]) (out T, err error)
 			leave(keyedAnswer(out, err, status))
 		}
 	}
-	if p.dead.Load() || !c.slow(ctx) || p.dead.Load() || c.chance(func(f *faults) float64 { return f.cut }) {
+	if p.dead.Load() || p.passes(doorAnswer) != nil || !c.slow(ctx) || p.dead.Load() || c.chance(hitAnswerLost, func(f *faults) float64 { return f.cut }) {
 		return out, errGone
 	}
 	if err != nil && ctx.Err() == nil {
@@ -149,15 +151,27 @@ func (c *client) work(ctx context.Context) {
 // program does one thing that an agent wants; it reports whether it has committed.
 func (c *client) program(ctx context.Context, healing bool) bool {
 	switch {
-	case !healing && c.chance(func(f *faults) float64 { return f.retract }):
+	case !healing && c.wish(func(f *faults) float64 { return f.retract }):
 		c.retract(ctx)
 		return false
-	case !healing && c.chance(func(f *faults) float64 { return f.residue }):
+	case !healing && c.wish(func(f *faults) float64 { return f.residue }):
 		c.residue(ctx)
 		return false
 	}
 	if c.n(3) == 0 {
 		c.look(ctx)
+	}
+	switch {
+	case c.wish(func(f *faults) float64 { return f.registry }):
+		c.tools(ctx)
+	case c.wish(func(f *faults) float64 { return f.readers }):
+		return c.reader(ctx)
+	case c.wish(func(f *faults) float64 { return f.commits }):
+		return c.commit(ctx)
+	case c.wish(func(f *faults) float64 { return f.branches }):
+		return c.speculate(ctx)
+	case c.wish(func(f *faults) float64 { return f.deltas }):
+		return c.count(ctx)
 	}
 	switch n := c.n(10); {
 	case n < 3:
@@ -271,7 +285,7 @@ func statusOf(d *api.Decision) int {
 	return http.StatusOK
 }
 
-func (c *client) keyedNow() bool { return c.chance(func(f *faults) float64 { return 0.3 + f.keyed }) }
+func (c *client) keyedNow() bool { return c.wish(func(f *faults) float64 { return 0.3 + f.keyed }) }
 
 // again asks until there is an answer that ends the request; without a key only what surely did nothing is repeated.
 func again[T any](ctx context.Context, c *client, r request[T]) (out T) {
@@ -330,9 +344,11 @@ func (c *client) told(d *api.Decision) bool {
 func (c *client) newCall() (tool string, args json.RawMessage) {
 	at := string(leaves()[c.n(numForeign)])[len("res:"):]
 	names := [...]string{"set", "bare_set", "charge", "mail", "bare_mail", "stage"}
-	asks := c.chance(func(f *faults) float64 { return f.asks })
-	return names[c.n(len(names))], fmt.Appendf(nil, `{"at":%q,"key":"%s-%s-%s","ask":%v}`, at, c.host.agent,
-		c.talk.session, c.newKey(), asks)
+	asks := c.wish(func(f *faults) float64 { return f.asks })
+	pin := c.wish(func(f *faults) float64 { return f.pins })
+	brief := c.wish(func(f *faults) float64 { return f.brief })
+	return names[c.n(len(names))], fmt.Appendf(nil, `{"at":%q,"key":"%s-%s-%s","ask":%v,"pin":%v,"brief":%v}`, at,
+		c.host.agent, c.talk.session, c.newKey(), asks, pin, brief)
 }
 
 // oneShot makes one call in a transaction of its own.
@@ -387,9 +403,12 @@ func (c *client) receipt(tx string, r *api.Receipt) {
 func (c *client) transaction(ctx context.Context) bool {
 	b := c.b
 	mode := [...]string{"optimistic", "ordered", "locked"}[c.weighed(b.fault.mode[:]...)]
-	in := &api.Begin{Mode: mode}
+	in := &api.Begin{Mode: mode, Observe: c.wish(func(f *faults) float64 { return f.watches })}
 	if c.n(4) == 0 {
 		in.DeadlineMs = 2000 + c.n(6000)
+	}
+	if c.wish(func(f *faults) float64 { return f.levels }) {
+		in.Levels = [...]string{"L0", "L1", "L2", "L3", "A1,A2", "A3"}[c.n(6)]
 	}
 	d := again(ctx, c, request[*api.Decision]{key: c.newKey(), wait: 10 * time.Second,
 		run: func(ctx context.Context, p *proc, o once.Call) (*api.Decision, error) {
@@ -404,7 +423,7 @@ func (c *client) transaction(ctx context.Context) bool {
 		plan[i] = c.n(1000)
 	}
 	for range 4 {
-		out := c.attempt(ctx, d.Tx, mode, plan)
+		out := c.attempt(ctx, d.Tx, plan)
 		c.forget()
 		if out == nil {
 			return false
@@ -426,12 +445,27 @@ func (c *client) transaction(ctx context.Context) bool {
 }
 
 // attempt works on one transaction and seals it; nil: it is lost, or nothing is known of it.
-func (c *client) attempt(ctx context.Context, tx, mode string, plan []int) *api.Decision {
-	b := c.b
-	b.mu.Lock()
+func (c *client) attempt(ctx context.Context, tx string, plan []int) *api.Decision {
+	c.begun(tx)
+	c.operate(ctx, tx, plan)
+	if c.n(12) == 0 {
+		return c.abort(ctx, tx)
+	}
+	return c.seal(ctx, tx)
+}
+
+// begun notes a transaction that the agent was told of.
+func (c *client) begun(tx string) {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
 	c.mine = append(c.mine, tx)
-	b.attempt(sequencer.TxID(tx))
-	b.mu.Unlock()
+	c.b.attempt(sequencer.TxID(tx))
+	c.had = nil
+}
+
+// operate reads, writes and calls in a transaction.
+func (c *client) operate(ctx context.Context, tx string, plan []int) {
+	b := c.b
 	for _, what := range plan {
 		b.sleep(ctx, c.some(120*time.Millisecond))
 		b.mu.Lock()
@@ -441,7 +475,7 @@ func (c *client) attempt(ctx context.Context, tx, mode string, plan []int) *api.
 		switch x := float64(what%100) / 100; {
 		case x < effects*looks:
 			ok = c.call(ctx, tx, "look", nil)
-		case x < effects && c.chance(func(f *faults) float64 { return f.plans }):
+		case x < effects && c.wish(func(f *faults) float64 { return f.plans }):
 			ok = c.turn(ctx, tx)
 		case x < effects:
 			ok = c.call(ctx, tx, "", nil)
@@ -451,13 +485,9 @@ func (c *client) attempt(ctx context.Context, tx, mode string, plan []int) *api.
 			ok = c.read(ctx, tx)
 		}
 		if !ok {
-			break
+			return
 		}
 	}
-	if c.n(12) == 0 {
-		return c.abort(ctx, tx)
-	}
-	return c.seal(ctx, tx)
 }
 
 // seal asks for the decision until there is one.
@@ -514,9 +544,10 @@ func (c *client) read(ctx context.Context, tx string) bool {
 	b := c.b
 	leaf := numForeign + c.n(numLeaves-numForeign)
 	scope := leaves()[leaf]
+	update := c.wish(func(f *faults) float64 { return f.updates })
 	got, err := ask(ctx, c, request[*api.Shard]{wait: 5 * time.Second,
 		run: func(ctx context.Context, p *proc, _ once.Call) (*api.Shard, error) {
-			out, _, err := p.agent.Read(ctx, tx, &api.Read{Scope: string(scope)})
+			out, _, err := p.agent.Read(ctx, tx, &api.Read{Scope: string(scope), ForUpdate: update})
 			return out, err
 		}})
 	c.heard(err)
@@ -535,6 +566,10 @@ func (c *client) read(ctx context.Context, tx string) bool {
 	defer b.mu.Unlock()
 	a := b.attempt(sequencer.TxID(tx))
 	a.reads = append(a.reads, b.readOf(scope, leaf, got.View, got.Version, text))
+	if c.had == nil {
+		c.had = map[sequencer.Scope]uint64{}
+	}
+	c.had[scope] = got.Version
 	return true
 }
 
@@ -543,9 +578,20 @@ func (c *client) write(ctx context.Context, tx string) bool {
 	b := c.b
 	scope := leaves()[numForeign+c.n(numLeaves-numForeign)]
 	text := b.content()
+	var expect *uint64
+	if was, known := c.had[scope]; known && c.wish(func(f *faults) float64 { return f.expects }) {
+		expect = &was
+		c.b.mu.Lock()
+		a := c.b.attempt(sequencer.TxID(tx))
+		if a.expected == nil {
+			a.expected = map[sequencer.Scope]sequencer.Seq{}
+		}
+		a.expected[scope] = sequencer.Seq(was)
+		c.b.mu.Unlock()
+	}
 	_, err := ask(ctx, c, request[*api.Written]{wait: 5 * time.Second,
 		run: func(ctx context.Context, p *proc, _ once.Call) (*api.Written, error) {
-			return p.agent.Write(ctx, tx, &api.Write{Scope: string(scope), Content: &text})
+			return p.agent.Write(ctx, tx, &api.Write{Scope: string(scope), Content: &text, IfVersion: expect})
 		}})
 	c.heard(err)
 	return err == nil || problem(err) == nil

@@ -28,20 +28,30 @@ func (d *dice) n(limit int) int {
 	return d.rng.IntN(limit)
 }
 
-// chance throws for a fault, or for a wish, as often as the schedule has it now.
-func (d *dice) chance(p func(*faults) float64) bool {
+// chance throws for a fault of a kind, as often as the schedule has it now, and counts it.
+func (d *dice) chance(kind hit, p func(*faults) float64) bool {
+	if !d.wish(p) {
+		return false
+	}
+	d.landed(kind)
+	return true
+}
+
+// landed counts a fault.
+func (d *dice) landed(kind hit) {
+	d.b.mu.Lock()
+	defer d.b.mu.Unlock()
+	d.b.r.hit(kind)
+}
+
+// wish throws for what an agent may want, as often as the schedule has it now.
+func (d *dice) wish(p func(*faults) float64) bool {
 	d.b.mu.Lock()
 	limit := p(&d.b.fault)
 	d.b.mu.Unlock()
 	d.mu.Lock()
-	hit := limit > 0 && d.rng.Float64() < limit
-	d.mu.Unlock()
-	if hit {
-		d.b.mu.Lock()
-		d.b.r.fault()
-		d.b.mu.Unlock()
-	}
-	return hit
+	defer d.mu.Unlock()
+	return limit > 0 && d.rng.Float64() < limit
 }
 
 // weighed draws one of several by their weights.

@@ -30,8 +30,12 @@ type file struct {
 var errDead = errors.New("sim: the process is dead")
 
 func (d *disk) opener(path string) (journal.Disk, error) {
+	how := d.p.op(doorOpen)
+	if how == Fails || d.p.dead.Load() {
+		return nil, errStruck
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	if err = d.p.done(how, err); err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
@@ -47,44 +51,69 @@ func (d *disk) opener(path string) (journal.Disk, error) {
 
 // Write is part of a disk's interface to a journal.
 func (f *file) Write(p []byte) (int, error) {
-	switch {
-	case f.d.p.dead.Load():
+	if f.d.p.dead.Load() {
 		return 0, errDead
+	}
+	how := f.d.p.op(doorWrite)
+	switch {
+	case how.ends() && !how.after(): // some of it may be there
+		n, _ := f.File.Write(p[:f.d.p.n(len(p)+1)])
+		return n, errDead
 	case f.d.full.Load():
 		n, _ := f.File.Write(p[:f.d.p.n(len(p)+1)/2])
 		return n, syscall.ENOSPC
-	case f.d.p.chance(func(x *faults) float64 { return x.disk }):
+	case how == Fails, f.d.p.chance(hitDiskFails, func(x *faults) float64 { return x.disk }):
 		n, _ := f.File.Write(p[:f.d.p.n(len(p)+1)])
 		return n, syscall.EIO
 	}
-	return f.File.Write(p)
+	n, err := f.File.Write(p)
+	return n, f.d.p.done(how, err)
 }
 
 // Truncate is part of a disk's interface to a journal.
 func (f *file) Truncate(size int64) error {
-	switch {
-	case f.d.p.dead.Load():
+	if f.d.p.dead.Load() {
 		return errDead
-	case f.d.p.chance(func(x *faults) float64 { return x.disk / 4 }):
+	}
+	how := f.d.p.op(doorTruncate)
+	switch {
+	case how.ends() && !how.after():
+		return errDead
+	case how == Fails, f.d.p.chance(hitDiskFails, func(x *faults) float64 { return x.disk / 4 }):
 		return syscall.EIO
 	}
 	f.synced = min(f.synced, size)
-	return f.File.Truncate(size)
+	return f.d.p.done(how, f.File.Truncate(size))
 }
 
 // Sync is part of a disk's interface to a journal.
 func (f *file) Sync() error {
-	switch {
-	case f.d.p.dead.Load():
+	if f.d.p.dead.Load() {
 		return errDead
-	case f.d.p.chance(func(x *faults) float64 { return x.disk }):
+	}
+	how := f.d.p.op(doorSync)
+	switch {
+	case how.ends() && !how.after():
+		return errDead
+	case how == Fails, f.d.p.chance(hitDiskFails, func(x *faults) float64 { return x.disk }):
 		return syscall.EIO
 	}
 	info, err := f.Stat()
 	if err == nil {
 		f.synced = info.Size()
 	}
-	return err
+	return f.d.p.done(how, err)
+}
+
+// ReadAt is part of a disk's interface to a journal.
+func (f *file) ReadAt(p []byte, at int64) (int, error) {
+	if f.d.p.dead.Load() {
+		return 0, errDead
+	}
+	if err := f.d.p.passes(doorRead); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, at)
 }
 
 // lose is the end of the machine's power: of what was not synced, a part is there.

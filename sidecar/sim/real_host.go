@@ -33,6 +33,9 @@ type host struct {
 	shift   time.Duration // of its wall clock
 	slept   time.Duration // how long the machine slept
 	gone    atomic.Bool   // it never comes back
+	struck  chan struck   // processes that a strike has ended
+
+	signature string // of the tools that its agent has registered last; empty: none
 }
 
 // proc is one process of an agent, as package sidecar puts it together, without HTTP.
@@ -58,7 +61,7 @@ type proc struct {
 }
 
 func (b *bubble) newHost(name string) *host {
-	h := &host{dice: b.newDice(), agent: name}
+	h := &host{dice: b.newDice(), agent: name, struck: make(chan struck, 8)}
 	h.shift = time.Duration(h.n(3)-1) * b.fault.shift
 	h.folder = h.newFolder()
 	return h
@@ -146,10 +149,10 @@ func (h *host) begin(folder string) *proc {
 	made := metrics.New(func() float64 { return 0 })
 	var err error
 	p.agent, err = agent.New(agent.Config{Name: h.agent, View: p.view, Log: p.port, Keys: p.keys, DataDir: folder,
-		Tools: &tools{b, p}, Limits: limits, Logger: log, Metrics: made.Agent(""),
+		Tools: &tools{b, p}, Hook: b.hookOf(p), Limits: limits, Logger: log, Metrics: made.Agent(""),
 		Opened: func() { close(p.opened) }, Cut: stopping,
 		Loop:    loop.Options{Verify: true},
-		Machine: agent.Machine{Clock: h, Open: p.disk.opener, Boot: fmt.Sprintf("%s%d", h.agent, h.boot)}})
+		Machine: agent.Machine{Clock: h, Open: p.disk.opener, Boot: fmt.Sprintf("%s%d", h.agent, h.boots())}})
 	if err != nil {
 		b.fail("a process of %s: %v", h.agent, err)
 		close(p.ended)
@@ -207,6 +210,19 @@ func (p *proc) up() bool {
 	}
 }
 
+// reboot and boots: the machine was started that often.
+func (h *host) reboot() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.boot++
+}
+
+func (h *host) boots() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.boot
+}
+
 func (h *host) current() *proc {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,13 +242,14 @@ func (h *host) live(ctx context.Context) {
 	h.set(h.begin(h.folder))
 	defer h.end() // also what began while all ended
 	for {
-		if !b.sleep(ctx, h.some(b.every())) {
-			return
+		next := time.Now().Add(h.some(b.every()))
+		for time.Now().Before(next) && !b.heals() {
+			if !h.calmly(ctx, min(time.Until(next), 500*time.Millisecond)) {
+				return
+			}
+			h.watch(ctx)
 		}
-		b.mu.Lock()
-		healing := b.healing
-		b.mu.Unlock()
-		if healing {
+		if b.heals() {
 			break
 		}
 		h.befall(ctx)
@@ -242,9 +259,51 @@ func (h *host) live(ctx context.Context) {
 	if h.gone.Load() && b.sleep(ctx, realAway) {
 		h.gone.Store(false)
 	}
-	for b.sleep(ctx, 500*time.Millisecond) {
+	for h.calmly(ctx, 500*time.Millisecond) {
 		h.watch(ctx)
 	}
+}
+
+// calmly lets time pass, and starts again what is struck meanwhile. It reports false when ctx ended first.
+func (h *host) calmly(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+			return true
+		case s := <-h.struck:
+			h.revive(ctx, s)
+		}
+	}
+}
+
+// revive starts what a strike has ended, on another folder if that was lost. A process that has a successor already
+// has none now.
+func (h *host) revive(ctx context.Context, s struck) {
+	if s.p != h.current() || h.gone.Load() {
+		return
+	}
+	if s.how == StartsElse {
+		h.reboot()
+		h.folder = h.newFolder()
+		h.others = append(h.others, s.p)
+		h.set(h.begin(h.folder))
+		return
+	}
+	h.stop(s.p)
+	if s.how == Loses || s.how == LosesDone {
+		h.folder = h.newFolder()
+	}
+	h.again(ctx)
+}
+
+func (b *bubble) heals() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.healing
 }
 
 func (b *bubble) every() time.Duration {
@@ -281,6 +340,9 @@ func (h *host) watch(ctx context.Context) {
 	h.set(h.begin(h.folder))
 }
 
+// lifeHits are the kinds of what may befall a process, as befall draws them; moves say more of themselves.
+var lifeHits = [...]hit{hitKilled, hitPowerLost, hitStopped, hitFolderLost, hitMoved, hitCutOff, hitDiskFull, hitSlept}
+
 // befall lets one thing happen.
 func (h *host) befall(ctx context.Context) {
 	b := h.b
@@ -294,10 +356,13 @@ func (h *host) befall(ctx context.Context) {
 	}
 	b.mu.Lock()
 	f := b.fault
-	b.r.fault()
 	b.mu.Unlock()
-	switch h.weighed(f.crash, f.power, 0.5*f.crash, f.empty, 2*f.copies, 0.7*f.partition, f.full, 0.8*f.zombie, f.forGood,
-		0.1) {
+	what := h.weighed(f.crash, f.power, 0.5*f.crash, f.empty, 2*f.copies, 0.7*f.partition, f.full, 0.8*f.zombie, f.forGood,
+		0.1)
+	if what < len(lifeHits) {
+		h.landed(lifeHits[what])
+	}
+	switch what {
 	case 0:
 		h.stop(p)
 		h.again(ctx)
@@ -306,7 +371,7 @@ func (h *host) befall(ctx context.Context) {
 		p.dead.Store(true)
 		p.disk.lose()
 		h.stop(p)
-		h.boot++
+		h.reboot()
 		h.again(ctx)
 	case 2:
 		b.note("%s is told to stop", p.name)
@@ -337,8 +402,9 @@ func (h *host) befall(ctx context.Context) {
 		h.mu.Unlock()
 	case 8:
 		if !b.spare() {
-			return
+			return // with no agent left nothing would be settled
 		}
+		h.landed(hitGone)
 		b.note("%s never comes back", h.agent)
 		h.gone.Store(true)
 		h.set(nil)
@@ -375,14 +441,16 @@ func (h *host) move(ctx context.Context, p *proc) {
 	b := h.b
 	former := h.folder
 	h.folder = h.newFolder()
-	h.boot++
-	switch h.n(3) {
+	h.reboot()
+	way := h.n(3)
+	switch way {
 	case 0:
 		b.note("%s moves with its folder", h.agent)
 		h.stop(p)
 		copyFolder(former, h.folder)
 		h.set(h.begin(h.folder))
 	case 1:
+		h.landed(hitCopied)
 		b.note("%s has a copy made of its folder, and starts on that after another session", h.agent)
 		h.stop(p)
 		copyFolder(former, h.folder)
@@ -398,6 +466,7 @@ func (h *host) move(ctx context.Context, p *proc) {
 		}
 		h.set(h.begin(h.folder))
 	default:
+		h.landed(hitTwin)
 		b.note("%s starts elsewhere beside %s", h.agent, p.name)
 		p.cut.Store(h.n(2) == 0)
 		h.others = append(h.others, p)

@@ -42,11 +42,15 @@ func (d *port) Append(ctx context.Context, ws string, in *sequencer.Intent) (int
 	if !d.p.slow(ctx) {
 		return 0, ctx.Err()
 	}
-	if d.away() || d.p.chance(func(f *faults) float64 { return f.lose }) {
+	how := How(0)
+	if !d.away() {
+		how = d.p.op(doorAppend)
+	}
+	if how == Fails || d.away() || d.p.chance(hitAppendLost, func(f *faults) float64 { return f.lose }) {
 		d.b.sleep(ctx, d.p.some(time.Second))
 		return 0, memlog.ErrLost
 	}
-	if d.p.chance(func(f *faults) float64 { return f.late }) {
+	if how == ComesLate || d.p.chance(hitAppendLate, func(f *faults) float64 { return f.late }) {
 		d.mu.Lock()
 		d.strays = append(d.strays, in)
 		d.mu.Unlock()
@@ -62,7 +66,15 @@ func (d *port) Append(ctx context.Context, ws string, in *sequencer.Intent) (int
 	if err != nil {
 		return 0, err
 	}
-	if !d.p.slow(ctx) || d.away() || d.p.chance(func(f *faults) float64 { return f.unknown }) {
+	if d.p.chance(hitAppendTwice, func(f *faults) float64 { return f.twice }) {
+		after := d.p.some(8 * time.Second)
+		d.b.strays.Go(func() {
+			time.Sleep(after)
+			_, _ = d.b.log.Add(in)
+		})
+	}
+	if d.p.done(how, nil) != nil || !d.p.slow(ctx) || d.away() ||
+		d.p.chance(hitAppendUnknown, func(f *faults) float64 { return f.unknown }) {
 		return 0, memlog.ErrLost
 	}
 	return at, nil
@@ -116,11 +128,24 @@ func (d *port) publish(ctx context.Context) {
 	for {
 		select {
 		case s := <-d.events:
-			if !d.p.slow(ctx) || d.away() || d.p.chance(func(f *faults) float64 { return f.events }) {
+			if !d.p.slow(ctx) || d.away() {
 				s.done(sequencer.Place{}, memlog.ErrLost)
 				continue
 			}
-			d.Door.PublishAsync(s.list, s.done)
+			how := d.p.op(doorEvents)
+			switch {
+			case how == Fails, d.away(), d.p.chance(hitEventsLost, func(f *faults) float64 { return f.events }):
+				s.done(sequencer.Place{}, memlog.ErrLost)
+			case how == ComesLate:
+				s.done(sequencer.Place{}, memlog.ErrLost)
+				d.Door.PublishAsync(s.list, func(sequencer.Place, error) {})
+			case how != 0, d.p.chance(hitEventsUnknown, func(f *faults) float64 { return f.events / 2 }):
+				d.Door.PublishAsync(s.list, func(sequencer.Place, error) {})
+				_ = d.p.done(how, nil)
+				s.done(sequencer.Place{}, memlog.ErrLost)
+			default:
+				d.Door.PublishAsync(s.list, s.done)
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -145,6 +170,9 @@ func (d *port) FollowAt(ctx context.Context, ws string, after sequencer.Seq,
 		d.b.mu.Lock()
 		most := d.b.fault.lag
 		d.b.mu.Unlock()
+		if !d.b.published(ctx, o.Seq) {
+			return ctx.Err()
+		}
 		lag := d.p.some(most)
 		if d.p.n(3) > 0 { // most come one after another
 			lag = 1 + lag/50
@@ -157,15 +185,20 @@ func (d *port) FollowAt(ctx context.Context, ws string, after sequencer.Seq,
 				return ctx.Err()
 			}
 		}
-		switch {
-		case d.p.dead.Load(), d.p.chance(func(f *faults) float64 { return f.drop }):
+		if d.p.dead.Load() {
 			return memlog.ErrLost
-		case d.p.chance(func(f *faults) float64 { return f.again }):
+		}
+		how := d.p.op(doorDeliver)
+		switch {
+		case how == Fails, how == ComesLate, d.p.dead.Load(),
+			d.p.chance(hitFollowBroken, func(f *faults) float64 { return f.drop }):
+			return memlog.ErrLost
+		case d.p.chance(hitDeliverTwice, func(f *faults) float64 { return f.again }):
 			if err := apply(o, way, at); err != nil {
 				return err
 			}
 		}
-		return apply(o, way, at)
+		return d.p.done(how, apply(o, way, at))
 	})
 }
 
@@ -174,7 +207,7 @@ func (d *port) reach(ctx context.Context) error {
 	switch {
 	case !d.p.slow(ctx):
 		return ctx.Err()
-	case d.away(), d.p.chance(func(f *faults) float64 { return f.drop * 3 }):
+	case d.away(), d.p.passes(doorAsk) != nil, d.p.chance(hitAskLost, func(f *faults) float64 { return f.drop * 3 }):
 		return memlog.ErrLost
 	}
 	return nil
@@ -185,6 +218,13 @@ func (d *port) Snapshot(ctx context.Context, ws string) (*topology.Snapshot, err
 	if err := d.reach(ctx); err != nil {
 		return nil, err
 	}
+	d.b.mu.Lock()
+	lag := len(d.b.r.truth.out) - int(d.b.shown)
+	d.b.mu.Unlock()
+	if d.p.chance(hitSnapshotOld, func(f *faults) float64 { return f.snapshotLag }) {
+		lag += d.p.n(8)
+	}
+	d.Door.LagSnapshots(lag)
 	return d.Door.Snapshot(ctx, ws)
 }
 

@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 )
+
+// realKeyLife is how long a sink that forgets keys remembers one.
+const realKeyLife = 3 * time.Second
 
 // tools is the policy and the way to the sinks of one process. A tool's name says its class, "bare_" before it that
 // its sink takes no key.
@@ -23,6 +27,8 @@ func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	var in struct {
 		At, Key string
 		Ask     bool // a held call needs approval
+		Pin     bool // it relies on the registry's entry
+		Brief   bool // its sink forgets keys
 	}
 	if err := json.Unmarshal(args, &in); err != nil {
 		return gate.Tool{}, err
@@ -50,6 +56,19 @@ func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	default:
 		return gate.Tool{}, fmt.Errorf("%w: %s", gate.ErrNotServed, tool)
 	}
+	if in.Brief && out.Keyed {
+		out.KeyLife = realKeyLife
+	}
+	if in.Pin {
+		out.Pin = t.p.h.pinned(name)
+		t.b.mu.Lock()
+		if out.Pin != nil {
+			t.b.pinned[string(args)] = append(t.b.pinned[string(args)], *out.Pin)
+		} else {
+			t.b.pinned[string(args)] = append(t.b.pinned[string(args)], sequencer.Pin{})
+		}
+		t.b.mu.Unlock()
+	}
 	out.Approve = in.Ask && out.Class.Gated()
 	return out, nil
 }
@@ -70,13 +89,18 @@ func (t *tools) Adapter(string) (gate.Adapter, error) { return t, nil }
 // maker, and before its maximum time; its answer comes later, or never.
 func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	b := t.b
-	if t.p.dead.Load() || t.p.chance(func(f *faults) float64 { return f.callDown }) {
+	how := How(0)
+	if !t.p.dead.Load() {
+		how = t.p.op(doorCall)
+	}
+	if how == Fails || t.p.dead.Load() || t.p.chance(hitCallDown, func(f *faults) float64 { return f.callDown }) {
 		t.p.slow(ctx)
 		return gate.Answer{}, fmt.Errorf("%w: no connection", gate.ErrNotSent)
 	}
 	landed := make(chan gate.Answer, 1)
-	lost, mute := t.p.chance(func(f *faults) float64 { return f.callLost }),
-		t.p.chance(func(f *faults) float64 { return f.callMute })
+	lost := t.p.chance(hitCallLost, func(f *faults) float64 { return f.callLost })
+	mute := how == ComesLate || t.p.chance(hitCallMute, func(f *faults) float64 { return f.callMute })
+	twice := c.Key != "" && t.p.chance(hitCallTwice, func(f *faults) float64 { return f.callTwice })
 	most := realCall - 50*time.Millisecond
 	if !lost && !mute {
 		most /= 4
@@ -90,12 +114,18 @@ func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	if !lost {
 		time.AfterFunc(lands, func() { landed <- b.land(c) })
 	}
+	if twice && !lost { // on the way; it lands within the longest time, too
+		time.AfterFunc(lands+t.p.some(realCall-lands), func() { b.land(c) })
+	}
 	if lost || mute {
 		b.sleep(ctx, 10*realCall)
 		return gate.Answer{}, fmt.Errorf("%w: no answer", gate.ErrUnknown)
 	}
 	select {
 	case a := <-landed:
+		if t.p.done(how, nil) != nil {
+			return gate.Answer{}, fmt.Errorf("%w: no answer", gate.ErrUnknown)
+		}
 		if !b.sleep(ctx, answers) {
 			return gate.Answer{}, fmt.Errorf("%w: %w", gate.ErrUnknown, ctx.Err())
 		}
@@ -108,7 +138,8 @@ func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 // LookUp is part of an adapter's interface to the gate.
 func (t *tools) LookUp(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	b := t.b
-	if !t.p.slow(ctx) || t.p.dead.Load() || t.p.chance(func(f *faults) float64 { return f.callMute }) {
+	if !t.p.slow(ctx) || t.p.dead.Load() || t.p.passes(doorLookUp) != nil ||
+		t.p.chance(hitLookMute, func(f *faults) float64 { return f.callMute }) {
 		return gate.Answer{}, gate.ErrUnknown
 	}
 	if c.Key == "" || strings.HasPrefix(c.Tool, "mail") {
@@ -136,7 +167,10 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 	b.r.now = b.step()
 	b.r.note("lands %s %s/%d", c.Tool, c.Tx, c.Index)
 	name := strings.TrimPrefix(c.Tool, "bare_")
-	var in struct{ At string }
+	var in struct {
+		At    string
+		Brief bool
+	}
 	_ = json.Unmarshal(c.Args, &in)
 	scope := sequencer.Scope("res:" + in.At)
 	if name == "look" {
@@ -152,6 +186,11 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 		return b.landUndo(own, c, d)
 	}
 	e.key, e.class = c.Key, classOf(name)
+	if first := b.since[e.token]; in.Brief && c.Key != "" && d.ran && time.Since(first) > realKeyLife {
+		b.r.fail("%s/%d comes again %v after it ran: its sink has forgotten its key by then, and it runs twice", c.Tx,
+			c.Index, time.Since(first))
+		return gate.Answer{}
+	}
 	switch was := b.under[e.token]; {
 	case d.ran && was != c.Key:
 		b.r.fail("%s/%d has left under key %q and under %q", c.Tx, c.Index, was, c.Key)
@@ -162,6 +201,7 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 		if c.Key != "" {
 			b.refuses[c.Key] = true
 		}
+		b.r.hit(hitCallNo)
 		return gate.Answer{Refused: true, AboutKey: c.Key != "", Detail: "the sink says no"}
 	}
 	b.under[e.token] = c.Key
@@ -172,10 +212,34 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 		w.release(own)
 	}
 	if d.ran && !before {
+		b.since[e.token] = time.Now()
+		if list := b.pinned[string(c.Args)]; len(list) > 0 {
+			a.relies = append(a.relies, pinned{index: c.Index, list: list})
+			if info := b.r.truth.txs[c.Tx]; info != nil && info.committed && !info.free && !a.begin.Observe {
+				b.relied(a, info, a.relies[len(a.relies)-1])
+			}
+		}
 		b.inOrder(a, e)
 		b.agreed(c)
 	}
 	return gate.Answer{Result: fmt.Appendf(nil, "%d", e.token)}
+}
+
+// pinned is a call that relies on an entry of the registry: on one of those that the policy has named for it.
+type pinned struct {
+	index uint32
+	list  []sequencer.Pin
+}
+
+// relied: what a committed call relies on its seal has named. b.mu is held.
+func (b *bubble) relied(a *attempt, info *txInfo, p pinned) {
+	for _, pin := range p.list {
+		if pin == (sequencer.Pin{}) || slices.Contains(info.seal.Pins, pin) {
+			return
+		}
+	}
+	b.r.fail("%s commits, its call %d relies on one of %v, and its seal names only %v", a.id, p.index, p.list,
+		info.seal.Pins)
 }
 
 // landUndo is the sink of a compensation.
@@ -183,6 +247,7 @@ func (b *bubble) landUndo(own *call, c gate.Call, d *deed) gate.Answer {
 	w := &b.r.world
 	switch {
 	case c.Compensates == "" && b.r.chance(b.fault.callNo):
+		b.r.hit(hitCallNo)
 		return gate.Answer{Refused: true, Detail: "the sink says no"}
 	case c.Compensates != "" && d.ran && d.undone:
 		return gate.Answer{Result: json.RawMessage("true")}

@@ -2,9 +2,12 @@ package sim
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -20,15 +23,46 @@ import (
 // often than not, and a panic of an agent, which ends its process, is a finding with its seed.
 const (
 	workers   = 2
-	workerEnv = "HENCE_SIM_WORKER" // first seed, distance, number of schedules, seconds
+	workerEnv = "HENCE_SIM_WORKER" // a job
+	// sweepSteps is the length of a schedule that is struck at each of its operations.
+	sweepSteps = 32
+	// probedFrom is how many schedules must reach every rare branch and every fault.
+	probedFrom = 2500
 )
+
+var (
+	stepsFlag   = flag.Int("steps", 0, "length of the faults of TestRealSeed; 0 is the default")
+	cleanFlag   = flag.Bool("clean", false, "TestRealSeed: no other faults than the strikes")
+	strikesFlag = flag.String("strikes", "", "TestRealSeed: operations that are struck, such as 12:kills,40:fails")
+	muteFlag    = flag.String("mute", "", "TestRealSeed: faults and wishes that are left out")
+)
+
+// job is what a worker does.
+type job struct {
+	First   uint64     // seed
+	Step    uint64     // from one seed to the next
+	N       int        // schedules; of a sweep: struck ones in all
+	Seconds int        // when it begins no further one; zero: never
+	Sweep   bool       // each schedule is struck at each of its operations, or at some of them
+	Share   int        // of a sweep's cases the worker takes each that leaves this rest by workers
+	Each    int        // of a sweep: cases per schedule; zero: all
+	List    []schedule // these, each a few times, and nothing else
+}
 
 // TestRealSeed repeats one schedule of real agents. A seed does not always repeat: see RunReal.
 func TestRealSeed(t *testing.T) {
 	if os.Getenv(workerEnv) != "" {
 		return
 	}
-	rep, err := RunReal(t, *seedFlag, Options{Trace: true})
+	one := schedule{Seed: *seedFlag, Steps: *stepsFlag, Clean: *cleanFlag, Strikes: *strikesFlag}
+	if *muteFlag != "" {
+		one.Mute = strings.Split(*muteFlag, ",")
+	}
+	opts, err := one.options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := RunReal(t, *seedFlag, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,50 +75,116 @@ func TestRealWorker(t *testing.T) {
 	if text == "" {
 		return // it is a process of batch only
 	}
-	var first, step, seconds uint64
-	var n int
-	if _, err := fmt.Sscan(text, &first, &step, &n, &seconds); err != nil {
+	w := worker{t: t, sum: newSummary(), start: time.Now()}
+	if err := json.Unmarshal([]byte(text), &w.job); err != nil {
 		t.Fatal(err)
 	}
-	sum, start := newSummary(), time.Now()
-	for i := range n {
-		if seconds > 0 && time.Since(start) > time.Duration(seconds)*time.Second {
-			break
-		}
-		seed := first + uint64(i)*step
-		fmt.Printf("\nseed %d\n", seed)
-		rep, err := RunReal(t, seed, Options{Trace: true})
-		sum.add(rep)
-		if err != nil {
-			var v *Violation
-			if errors.As(err, &v) && len(v.Trace) > 60 {
-				v.Trace = v.Trace[len(v.Trace)-60:]
+	switch {
+	case len(w.job.List) > 0:
+		for _, one := range w.job.List {
+			opts, err := one.options()
+			if err != nil {
+				t.Fatal(err)
 			}
-			fmt.Printf("\nviolation %s\n", strings.ReplaceAll(err.Error(), "\n", "\nv "))
-			os.Exit(3)
+			for range max(1, one.Times) {
+				w.run(one.Seed, opts)
+			}
+		}
+	case w.job.Sweep:
+		w.sweep()
+	default:
+		for i := range w.job.N {
+			if w.late() {
+				break
+			}
+			w.run(w.job.First+uint64(i)*w.job.Step, Options{Trace: true})
 		}
 	}
-	fmt.Printf("\nsum %d %d %d %d %d %d\n", sum.Schedules, sum.Voids, sum.Steps, sum.Records, sum.Commits, sum.Faults)
+	text = ""
+	if body, err := json.Marshal(&w.sum); err == nil {
+		text = string(body)
+	}
+	fmt.Printf("\nsum %s\n", text)
+}
+
+// worker is one process of a batch.
+type worker struct {
+	t     *testing.T
+	job   job
+	sum   Summary
+	start time.Time
+}
+
+func (w *worker) late() bool {
+	return w.job.Seconds > 0 && time.Since(w.start) > time.Duration(w.job.Seconds)*time.Second
+}
+
+// run runs one schedule; one that breaks an invariant ends the process.
+func (w *worker) run(seed uint64, opts Options) Report {
+	one, err := json.Marshal(scheduleOf(seed, &opts))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fmt.Printf("\nseed %s\n", one)
+	rep, err := RunReal(w.t, seed, opts)
+	w.sum.add(rep)
+	if err != nil {
+		var v *Violation
+		if errors.As(err, &v) && len(v.Trace) > 60 {
+			v.Trace = v.Trace[len(v.Trace)-60:]
+		}
+		fmt.Printf("\nviolation %s\n", strings.ReplaceAll(err.Error(), "\n", "\nv "))
+		os.Exit(3)
+	}
+	return rep
+}
+
+// sweep strikes schedules at each of their operations in each way, or at so many of them, drawn by the seed.
+func (w *worker) sweep() {
+	left := w.job.N
+	for seed := w.job.First; left > 0 && !w.late(); seed++ {
+		base := Options{Steps: sweepSteps, Clean: true, Trace: true}
+		cases := w.run(seed, base).Ops * int(lastHow)
+		order := rand.New(rand.NewPCG(seed, 0x7377656570)).Perm(cases)
+		if w.job.Each > 0 {
+			order = order[:min(len(order), w.job.Each)]
+		}
+		for i, at := range order {
+			if i%workers != w.job.Share {
+				continue
+			}
+			if left--; left < 0 || w.late() {
+				return
+			}
+			base.Strikes = []Strike{{1 + at/int(lastHow), How(1 + at%int(lastHow))}}
+			w.run(seed, base)
+		}
+		w.sum.Swept++
+	}
 }
 
 // found is what a batch of real schedules came to.
 type found struct {
 	sum  Summary
 	what string // the first violation, or how a worker ended; empty: none
+	one  schedule
+	most int // schedules of one worker
 }
 
 // batch runs schedules of real agents in worker processes until one finds something.
-func batch(t *testing.T, binary string, first uint64, n, seconds int) found {
+func batch(t *testing.T, binary string, jobs []job) found {
 	t.Helper()
 	out := found{sum: newSummary()}
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	var all [workers]*exec.Cmd
-	var pipes [workers]io.ReadCloser
-	for w := range workers { // all of them first: the first that fails ends the others
+	all, pipes := make([]*exec.Cmd, len(jobs)), make([]io.ReadCloser, len(jobs))
+	for i := range jobs { // all of them first: the first that fails ends the others
+		text, err := json.Marshal(jobs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
 		cmd := exec.Command(binary, "-test.run=^TestRealWorker$", "-test.timeout=24h")
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", fmt.Sprintf("%s=%d %d %d %d", workerEnv,
-			first+uint64(w), workers, (n+workers-1-w)/workers, seconds))
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", workerEnv+"="+string(text))
 		pipe, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -93,38 +193,37 @@ func batch(t *testing.T, binary string, first uint64, n, seconds int) found {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		all[w], pipes[w] = cmd, pipe
+		all[i], pipes[i] = cmd, pipe
 	}
-	for w, cmd := range all {
+	for i, cmd := range all {
 		group.Go(func() {
-			seed, last := "", []string{}
-			lines := bufio.NewScanner(pipes[w])
-			lines.Buffer(nil, 1<<20)
+			one, last := schedule{}, []string{}
+			lines := bufio.NewScanner(pipes[i])
+			lines.Buffer(nil, 4<<20)
 			sum := newSummary()
 			for lines.Scan() {
 				text := lines.Text()
 				switch {
 				case strings.HasPrefix(text, "seed "):
-					seed = text[5:]
+					one = schedule{}
+					_ = json.Unmarshal([]byte(text[5:]), &one)
 					sum.Schedules++
 					last = last[:0]
 				case strings.HasPrefix(text, "sum "):
-					_, _ = fmt.Sscan(text[4:], &sum.Schedules, &sum.Voids, &sum.Steps, &sum.Records, &sum.Commits, &sum.Faults)
-				case len(last) < 100:
+					sum = newSummary()
+					_ = json.Unmarshal([]byte(text[4:]), &sum)
+				case len(last) < 120:
 					last = append(last, text)
 				}
 			}
 			err := cmd.Wait()
 			mu.Lock()
 			defer mu.Unlock()
-			out.sum.Schedules += sum.Schedules
-			out.sum.Voids += sum.Voids
-			out.sum.Steps += sum.Steps
-			out.sum.Records += sum.Records
-			out.sum.Commits += sum.Commits
-			out.sum.Faults += sum.Faults
+			out.sum.merge(&sum)
+			out.most = max(out.most, sum.Schedules)
 			if err != nil && out.what == "" {
-				out.what = fmt.Sprintf("seed %s: %v\n%s", seed, err, strings.Join(last, "\n"))
+				out.one = one
+				out.what = fmt.Sprintf("%s: %v\n%s", one.command(), err, strings.Join(last, "\n"))
 				for _, c := range all {
 					_ = c.Process.Kill()
 				}
@@ -135,9 +234,28 @@ func batch(t *testing.T, binary string, first uint64, n, seconds int) found {
 	return out
 }
 
-// TestRealSchedules runs many schedules of real agents: none may break an invariant. HENCE_SIM_SECONDS is how long.
+// ordinary are the jobs of n schedules, each its own seed.
+func ordinary(first uint64, n, seconds int) (jobs []job) {
+	for w := range workers {
+		jobs = append(jobs, job{First: first + uint64(w), Step: workers, N: (n + workers - 1 - w) / workers,
+			Seconds: seconds})
+	}
+	return jobs
+}
+
+// swept are the jobs of a sweep over n struck schedules, each of them of each worker's share.
+func swept(first uint64, n, each, seconds int) (jobs []job) {
+	for w := range workers {
+		jobs = append(jobs, job{First: first, N: (n + workers - 1 - w) / workers, Each: each, Share: w, Sweep: true,
+			Seconds: seconds})
+	}
+	return jobs
+}
+
+// TestRealSchedules runs many schedules of real agents: none may break an invariant. HENCE_SIM_SECONDS is how long
+// it may take together with TestRealSweep: this one has three quarters of it.
 func TestRealSchedules(t *testing.T) {
-	n, seconds := *schedulesFlag, simSeconds(t)
+	n, seconds := *schedulesFlag, simSeconds(t)*3/4
 	if seconds > 0 {
 		n = 1 << 30
 	}
@@ -148,14 +266,41 @@ func TestRealSchedules(t *testing.T) {
 		n = 1000
 	}
 	start := time.Now()
-	got := batch(t, os.Args[0], *firstFlag, n, seconds)
-	t.Logf("%s%.0f schedules of real agents a second", &got.sum,
+	got := batch(t, os.Args[0], ordinary(*firstFlag, n, seconds))
+	t.Logf("%s%.1f schedules of real agents a second", got.sum.real(),
 		float64(got.sum.Schedules)/time.Since(start).Seconds())
 	if got.what != "" {
+		keep(t, os.Args[0], got.one, got.what)
 		t.Fatal(got.what)
+	}
+	if missing := got.sum.missing(); got.sum.Schedules >= probedFrom && len(missing) > 0 {
+		t.Errorf("no schedule of %d has reached %v", got.sum.Schedules, missing)
 	}
 	if got.sum.Voids*4 > got.sum.Schedules {
 		t.Errorf("%d of %d schedules are void: hardly anything committed in them", got.sum.Voids, got.sum.Schedules)
+	}
+}
+
+// TestRealSweep strikes schedules at their operations: each fails, is done and said to have failed, or is the last of
+// its process or machine; then all heals. It has a quarter of HENCE_SIM_SECONDS.
+func TestRealSweep(t *testing.T) {
+	n, each, seconds := *schedulesFlag, 60, simSeconds(t)/4
+	if seconds > 0 {
+		n, each = 1<<30, 0
+	}
+	switch {
+	case n == 0 && testsize.Small():
+		n = 60
+	case n == 0:
+		n = 600
+	}
+	start := time.Now()
+	got := batch(t, os.Args[0], swept(*firstFlag, n, each, seconds))
+	t.Logf("%s%.1f struck schedules a second", got.sum.real(),
+		float64(got.sum.Schedules)/time.Since(start).Seconds())
+	if got.what != "" {
+		keep(t, os.Args[0], got.one, got.what)
+		t.Fatal(got.what)
 	}
 }
 

@@ -162,6 +162,9 @@ func (t *truth) keep(leaf int, info *txInfo) {
 func (t *truth) onRestored(info *txInfo, w *sequencer.ShardWrite, o *sequencer.Outcome) {
 	t.r.probe(ProbeRestored)
 	var got, want token
+	if len(leavesOf(w.Scope)) != 1 { // a count, or a reset that is taken back
+		return
+	}
 	leaf := leavesOf(w.Scope)[0]
 	switch at := slices.IndexFunc(t.shards[leaf], func(x shard) bool { return x.seq == w.Restored && x.tx != "" }); {
 	case w.Absent:
@@ -189,7 +192,7 @@ func (t *truth) onRestored(info *txInfo, w *sequencer.ShardWrite, o *sequencer.O
 		t.r.fail("%s restores %s at %s; without the cone it is %s", info.id, t.r.world.name(got), w.Scope,
 			t.r.world.name(want))
 	}
-	t.shards[leaf] = append(t.shards[leaf], shard{seq: o.Seq, value: got})
+	t.shards[leaf] = append(t.shards[leaf], shard{seq: o.Seq, value: got, absent: w.Absent})
 }
 
 // undoLeast is the least that the rules so far left of what can be undone.

@@ -45,6 +45,7 @@ type run struct {
 	failed   string
 	tracing  bool
 	real     bool       // real agents, some of whose tools have no compensation
+	over     bool       // nothing is traced any more; guarded by traceMu
 	traceMu  sync.Mutex // log lines of real agents come while the judge is at work
 	trace    []string
 }
@@ -55,7 +56,7 @@ func newRun(seed uint64, opts Options) *run {
 	}
 	r := &run{seed: seed, opts: opts, rng: rand.New(rand.NewPCG(seed, 0x68656e6365)),
 		attempts: map[sequencer.TxID]*attempt{}}
-	r.report = Report{Seed: seed, Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
+	r.report = newReport(seed)
 	r.swarm = r.draw()
 	r.truth = newTruth(r)
 	r.world = newWorld(r)
@@ -80,9 +81,13 @@ func (r *run) fault() { r.report.Faults++ }
 
 // fail ends the run: the first violation counts.
 func (r *run) fail(format string, args ...any) {
-	if r.failed == "" {
-		r.failed = fmt.Sprintf(format, args...)
+	if r.failed != "" {
+		return
 	}
+	r.failed = fmt.Sprintf(format, args...)
+	r.traceMu.Lock()
+	defer r.traceMu.Unlock()
+	r.over = true // what comes after it explains nothing
 }
 
 func (r *run) note(format string, args ...any) {
@@ -95,6 +100,9 @@ func (r *run) note(format string, args ...any) {
 func (r *run) noteAt(step int, text string) {
 	r.traceMu.Lock()
 	defer r.traceMu.Unlock()
+	if r.over {
+		return
+	}
 	if len(r.trace) == traceLines {
 		r.trace = r.trace[1:]
 	}

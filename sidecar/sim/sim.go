@@ -48,7 +48,10 @@ type Options struct {
 	// Careless names duties of sidecars to leave undone: the run is then expected to fail.
 	Careless Careless
 
-	Trace bool // RunReal: keep the last events also of a run that may hold
+	Trace   bool     // RunReal: keep the last events also of a run that may hold
+	Strikes []Strike // RunReal: the operations that are struck
+	Clean   bool     // RunReal: no other faults than the strikes
+	Mute    []string // RunReal: faults and wishes that are left out, see Knobs
 }
 
 // Careless names duties of whoever settles to leave undone.
@@ -74,12 +77,20 @@ type Report struct {
 	Aborts  map[sequencer.Code]int // transactions by reason
 	Probes  map[Probe]int          // how often each rare branch was reached
 	Faults  int                    // that landed
+	Hits    map[hit]int            // of real agents: the same by kind
+	Ops     int                    // of real agents: passages through doors while there were faults
+	Struck  []string               // of real agents: how and where the strikes landed
 	Void    bool                   // too little happened for the run to say anything
+}
+
+func newReport(seed uint64) Report {
+	return Report{Seed: seed, Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}, Hits: map[hit]int{}}
 }
 
 // Violation is the error of a run that broke an invariant.
 type Violation struct {
 	Seed  uint64   // repeats the run
+	Opts  Options  // of the run
 	Step  int      // at which the invariant was found broken
 	What  string   // the invariant and who broke it
 	Trace []string // the last events before it
@@ -90,7 +101,7 @@ type Violation struct {
 func (v *Violation) Error() string {
 	how := fmt.Sprintf("hence sim --seed %d, or go test ./sidecar/sim -run TestSeed -seed %d", v.Seed, v.Seed)
 	if v.Real {
-		how = fmt.Sprintf("go test -cpu 1 ./sidecar/sim -run TestRealSeed -seed %d, a few times", v.Seed)
+		how = v.Opts.command(v.Seed)
 	}
 	return fmt.Sprintf("sim: seed %d, step %d: %s\nrepeat it: %s\n%s", v.Seed, v.Step, v.What, how,
 		strings.Join(v.Trace, "\n"))
@@ -117,13 +128,16 @@ type Summary struct {
 	Records   int
 	Commits   int
 	Faults    int
+	Ops       int
+	Swept     int // schedules of real agents of which each operation was struck
+	Hits      map[hit]int
 	Aborts    map[sequencer.Code]int
 	Probes    map[Probe]int
 }
 
 // Batch runs n schedules with the seeds from, from+1, ... and stops at the first violation.
 func Batch(from uint64, n int, opts Options) (Summary, error) {
-	sum := Summary{Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
+	sum := newSummary()
 	for i := range n {
 		rep, err := Run(from+uint64(i), opts)
 		sum.add(rep)
@@ -140,6 +154,10 @@ func (s *Summary) add(rep Report) {
 	s.Records += rep.Records
 	s.Commits += rep.Commits
 	s.Faults += rep.Faults
+	s.Ops += rep.Ops
+	for h, n := range rep.Hits {
+		s.Hits[h] += n
+	}
 	if rep.Void {
 		s.Voids++
 	}
@@ -170,6 +188,59 @@ func (s *Summary) String() string {
 	return b.String()
 }
 
+// missing lists the faults and rare branches of real agents that no schedule of the batch has reached.
+func (s *Summary) missing() (all []string) {
+	for _, h := range allHits() {
+		if s.Hits[h] == 0 {
+			all = append(all, string(h))
+		}
+	}
+	for _, p := range realProbes() {
+		if s.Probes[p] == 0 {
+			all = append(all, string(p))
+		}
+	}
+	return all
+}
+
+// real is the table of a batch of real agents.
+func (s *Summary) real() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "schedules %d (void %d), steps %d, records %d, commits %d, operations %d, faults landed %d\n",
+		s.Schedules, s.Voids, s.Steps, s.Records, s.Commits, s.Ops, s.Faults)
+	for _, code := range slices.Sorted(maps.Keys(s.Aborts)) {
+		fmt.Fprintf(&b, "  aborted %-22s %d\n", code, s.Aborts[code])
+	}
+	for _, h := range allHits() {
+		fmt.Fprintf(&b, "  fault   %-22s %d\n", h, s.Hits[h])
+	}
+	for _, p := range realProbes() {
+		fmt.Fprintf(&b, "  probe   %-22s %d\n", p, s.Probes[p])
+	}
+	return b.String()
+}
+
 func newSummary() Summary {
-	return Summary{Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
+	return Summary{Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}, Hits: map[hit]int{}}
+}
+
+// merge adds another summary.
+func (s *Summary) merge(o *Summary) {
+	s.Schedules += o.Schedules
+	s.Voids += o.Voids
+	s.Steps += o.Steps
+	s.Records += o.Records
+	s.Commits += o.Commits
+	s.Faults += o.Faults
+	s.Ops += o.Ops
+	s.Swept += o.Swept
+	for code, n := range o.Aborts {
+		s.Aborts[code] += n
+	}
+	for p, n := range o.Probes {
+		s.Probes[p] += n
+	}
+	for h, n := range o.Hits {
+		s.Hits[h] += n
+	}
 }

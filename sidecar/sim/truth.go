@@ -34,6 +34,7 @@ type truth struct {
 	joins   map[string]sequencer.Seq // by intent
 	refused map[sequencer.TxID]int   // step of the first outcome: a refused seal may have opened its transaction
 	rested  int                      // list is final up to here
+	resets  int                      // of all shards
 	// blind: the workspace observes, or under the older logics it has: what it lets through breaks the checks of values.
 	blind bool
 	watch watch
@@ -52,7 +53,9 @@ type shard struct {
 	seq   sequencer.Seq
 	tx    sequencer.TxID
 	value token
-	stays bool // its writer was taken back, and what was there before is not known any more
+
+	absent bool // a reset has taken it away
+	stays  bool // its writer was taken back, and what was there before is not known any more
 }
 
 // txInfo is what the outcomes say about one transaction.
