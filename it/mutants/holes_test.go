@@ -157,7 +157,8 @@ func TestHoles(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		t.Logf("%-4s %5.1f s  %d scripts, %d worlds: %s", h.name, time.Since(began).Seconds(), h.failed, len(h.found), h.rule)
+		t.Logf("%-4s %5.1f s  %d scripts, %d worlds: %s", h.name, time.Since(began).Seconds(), h.failed, len(h.found),
+			h.rule)
 		text.WriteString(h.row())
 		if !whole && !strings.Contains(table, "\n"+h.row()) {
 			t.Errorf("%s does not say of %s what is found: run make holes; it is\n%s", holesPage, h.name, h.row())

@@ -4,6 +4,10 @@
 // A patch has one defect, as a unified difference of few lines. What stands before it says which rule it breaks
 // ("rule: ..."), which packages are to notice ("test: ./package ..."), perhaps by which tests alone ("run: PATTERN"),
 // and, where nothing can notice, why not ("equivalent: ...").
+//
+// The rules of docs/holes.md that belong to the fold are taken out the same way, by the patches of sequencer/holes.
+// There more is asked for than that a test fails: what the fold answers then, and what explorer and simulator find.
+// The binary that runs is told which rule is missing (HENCE_TEST_HOLE).
 package mutants
 
 import (

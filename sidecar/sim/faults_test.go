@@ -97,8 +97,8 @@ func TestRealFindsHoles(t *testing.T) {
 	if os.Getenv("HENCE_TEST_FAULTS") == "" {
 		t.Skip("it runs thousands of schedules: HENCE_TEST_FAULTS=1 runs it")
 	}
-	for hole := range strings.FieldsSeq("1a 1b 1c 1e 2 3a 5a 5b 5c 5e 7d 8d 14 15 15b 16 16b 16c 18 19 20 21 21b 22 22b " +
-		"27 27b 27d") {
+	for hole := range strings.FieldsSeq("1a 1b 1c 1e 2 3a 5a 5b 5c 5e 7d 8d 14 15 15b 16 16b 16c 18 19 20 21 21b 22 " +
+		"22b 27 27b 27d") {
 		t.Run(hole, func(t *testing.T) {
 			binary := withFault(t, "../../sequencer/holes/"+hole+".patch")
 			got := batch(t, binary, ordinary(*firstFlag, faultSchedules, simSeconds(t)))
