@@ -52,13 +52,11 @@ func (s *Agent) choose(ctx context.Context, group string, winner *tx) error {
 	if was, known := s.view.Choice(group); known {
 		return s.chosen(group, winner, was)
 	}
-	switch {
-	case ended != nil && ended.State == api.StateAborted:
+	if ended != nil && ended.State == api.StateAborted {
 		return words.Refusal(ended)
-	case ended != nil && ended.Would == "": // only the chosen one commits, before this sidecar began
-		return s.chosen(group, winner, sequencer.Writer{Tx: winner.id})
 	}
-	// One that only observed has committed without a choice: the log is still to be told of it.
+	// One that has committed may have done so by observing, without a choice; if it was chosen before this sidecar began,
+	// the log says so again.
 	in := &sequencer.Intent{Kind: sequencer.IntentSelect, Agent: s.agent, Incarnation: inc, Base: s.view.At(),
 		Select: &sequencer.Select{Group: group, Winner: winner.id}}
 	o, err := s.ask(ctx, in, func() bool { _, known := s.view.Winner(group); return known || s.now() != inc })

@@ -178,13 +178,21 @@ func TestChooseCommittedBranchWhileObserving(t *testing.T) {
 	if _, err := g.Select(ctx, branches[1]); problemCode(err) != "lost_branch" {
 		t.Errorf("another choice: %v", err)
 	}
+	other := must(a.client.Speculate(ctx, 2, client.BeginOptions{}))(t)
+	late := other.Branches()[0]
+	must(late.Seal(ctx))(t)
+	b := a.crash(t, log.Door(), nil) // what it only observed its journal does not say
+	got := must(b.session.Select(ctx, other.ID(), &api.Select{Tx: late.ID()}))(t)
+	if got.Winner != late.ID() {
+		t.Errorf("chosen after a restart: %+v", got)
+	}
 	chosen := 0
 	for _, o := range log.Outcomes() {
 		if o.Kind == sequencer.OutcomeSelected {
 			chosen++
 		}
 	}
-	if chosen != 1 {
-		t.Errorf("the log has %d choices", chosen)
+	if chosen != 2 {
+		t.Errorf("the log has %d choices, want 2", chosen)
 	}
 }

@@ -42,6 +42,7 @@ const (
 	hitNATSLost      hit = "nats_lost"         // a decision; it comes from the decision topic
 	hitHookMute      hit = "hook_mute"         // it gives no answer
 	hitHookNo        hit = "hook_no"           // it says no, or nonsense
+	hitPoison        hit = "record_unreadable"
 	hitTickLost      hit = "tick_lost"
 	hitTickLate      hit = "tick_late"
 	hitLookMute      hit = "look_up_mute" // a look-up that was not answered
@@ -54,7 +55,7 @@ func allHits() []hit {
 		hitAnswerLost, hitDiskFails, hitDiskFull, hitKilled, hitKilledAtYes, hitPowerLost, hitStopped, hitFolderLost,
 		hitMoved, hitCopied, hitTwin, hitCutOff, hitSlept, hitGone, hitCallLost, hitCallMute, hitCallDown, hitCallNo,
 		hitCallTwice, hitLookMute, hitKeeperCrash, hitKeeperPaused, hitNATSLost, hitTickLost, hitTickLate,
-		hitHookMute, hitHookNo}
+		hitHookMute, hitHookNo, hitPoison}
 	for how := Fails; how <= lastHow; how++ {
 		all = append(all, hitStrike(how))
 	}

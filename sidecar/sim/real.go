@@ -111,7 +111,8 @@ type faults struct {
 	pins, registry                                       float64
 	hook, veto, hookMute                                 float64
 	rules                                                float64
-	observing, brief                                     float64
+	observing, brief, caps, wide, may                    float64
+	poison                                               float64 // records that nobody can read
 	strikes                                              float64 // the chance that some operations are struck
 	natsLose, tickLost, snapshotLag                      float64
 }
@@ -144,7 +145,7 @@ func drawFaults(rng *rand.Rand) faults {
 	f.updates, f.deltas, f.readers, f.resets, f.tokens = some(0.3), some(0.4), some(0.5), some(0.1), some(0.3)
 	f.pins, f.registry = some(0.5), some(0.3)
 	f.hook, f.veto, f.hookMute = some(1), some(0.3), some(0.3)
-	f.strikes = some(1)
+	f.strikes, f.caps, f.wide, f.may, f.poison = some(1), some(0.3), some(0.3), some(0.5), some(0.3)
 	f.rules, f.observing, f.brief = some(0.5), some(0.3), some(0.5)
 	return f
 }
@@ -155,7 +156,7 @@ func (f *faults) calm() {
 		effects: f.effects, looks: f.looks, plans: f.plans, asks: f.asks, mode: f.mode, every: f.every, small: f.small,
 		shift: f.shift, keyed: f.keyed, branches: f.branches, commits: f.commits,
 		expects: f.expects, levels: f.levels, updates: f.updates, deltas: f.deltas, readers: f.readers, tokens: f.tokens,
-		pins: f.pins, hook: f.hook, brief: f.brief, keepers: f.keepers, stateEvery: f.stateEvery,
+		pins: f.pins, hook: f.hook, brief: f.brief, wide: f.wide, may: f.may, keepers: f.keepers, stateEvery: f.stateEvery,
 		keeperLag: min(f.keeperLag, 2*time.Millisecond)}
 }
 
@@ -378,6 +379,11 @@ func (b *bubble) record(in *sequencer.Intent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.r.now = b.step()
+	if in == nil { // nobody can read it
+		b.r.truth.apply(nil)
+		b.grow()
+		return
+	}
 	if in.Tx != "" && in.Kind != sequencer.IntentSettle && in.Kind != sequencer.IntentRetract {
 		a := b.attempt(in.Tx)
 		if in.Begin != nil {
@@ -397,8 +403,7 @@ func (b *bubble) record(in *sequencer.Intent) {
 	for _, o := range b.r.truth.out[seq:] {
 		b.allowed(o)
 	}
-	close(b.grown)
-	b.grown = make(chan struct{})
+	b.grow()
 	if in.Kind != sequencer.IntentTick {
 		return
 	}
@@ -407,6 +412,12 @@ func (b *bubble) record(in *sequencer.Intent) {
 			b.overdue(h)
 		}
 	}
+}
+
+// grow wakes the processors. b.mu is held.
+func (b *bubble) grow() {
+	close(b.grown)
+	b.grown = make(chan struct{})
 }
 
 // allowed: what a hook is to be asked about commits after its yes. b.mu is held.

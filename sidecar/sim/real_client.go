@@ -343,6 +343,9 @@ func (c *client) told(d *api.Decision) bool {
 // newCall draws a tool and its arguments.
 func (c *client) newCall() (tool string, args json.RawMessage) {
 	at := string(leaves()[c.n(numForeign)])[len("res:"):]
+	if c.wish(func(f *faults) float64 { return f.wide }) {
+		at = string(wide()[c.n(2)])[len("res:"):]
+	}
 	names := [...]string{"set", "bare_set", "charge", "mail", "bare_mail", "stage"}
 	asks := c.wish(func(f *faults) float64 { return f.asks })
 	pin := c.wish(func(f *faults) float64 { return f.pins })
@@ -406,6 +409,13 @@ func (c *client) transaction(ctx context.Context) bool {
 	in := &api.Begin{Mode: mode, Observe: c.wish(func(f *faults) float64 { return f.watches })}
 	if c.n(4) == 0 {
 		in.DeadlineMs = 2000 + c.n(6000)
+	}
+	if mode == "ordered" && c.wish(func(f *faults) float64 { return f.may }) {
+		for _, leaf := range leaves() { // nearly all: a footprint that goes beyond them is refused
+			if c.n(6) > 0 {
+				in.May = append(in.May, api.Want{Scope: string(leaf), Access: "write"})
+			}
+		}
 	}
 	if c.wish(func(f *faults) float64 { return f.levels }) {
 		in.Levels = [...]string{"L0", "L1", "L2", "L3", "A1,A2", "A3"}[c.n(6)]
@@ -631,8 +641,8 @@ func (c *client) called(tx string, got *api.Receipt) {
 		c.receipt(tx, got)
 		return
 	}
-	n, failed := strconv.Atoi(string(got.Result))
-	if failed != nil {
+	var seen []token
+	if json.Unmarshal(got.Result, &seen) != nil {
 		return
 	}
 	b := c.b
@@ -641,7 +651,7 @@ func (c *client) called(tx string, got *api.Receipt) {
 	a := b.attempt(sequencer.TxID(tx))
 	scope := sequencer.Scope(got.Scopes[0])
 	a.reads = append(a.reads, readRecord{Read: sequencer.Read{Scope: scope, View: sequencer.Seq(got.View)},
-		leaves: foreign(scope), values: []token{token(n)}})
+		leaves: foreign(scope), values: seen})
 }
 
 // retract asks for one of the newest commits to be taken back.

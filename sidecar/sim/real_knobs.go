@@ -21,7 +21,8 @@ func (f *faults) knobs() map[string]*float64 {
 		"branches": &f.branches, "commits": &f.commits, "expects": &f.expects, "levels": &f.levels, "watches": &f.watches,
 		"updates": &f.updates, "deltas": &f.deltas, "readers": &f.readers, "resets": &f.resets, "tokens": &f.tokens,
 		"pins": &f.pins, "registry": &f.registry, "hook": &f.hook, "veto": &f.veto, "hookMute": &f.hookMute,
-		"rules": &f.rules, "observing": &f.observing, "brief": &f.brief, "strikes": &f.strikes}
+		"rules": &f.rules, "observing": &f.observing, "brief": &f.brief, "strikes": &f.strikes,
+		"caps": &f.caps, "wide": &f.wide, "may": &f.may, "poison": &f.poison}
 }
 
 // Knobs are the names that Options.Mute knows.

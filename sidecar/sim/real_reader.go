@@ -144,8 +144,9 @@ func (b *bubble) held(o *sequencer.Outcome) {
 		if len(leavesOf(w.Scope)) == 0 && json.Unmarshal(w.Content, &next) == nil && next.Shard != "" {
 			b.tokens[next.Shard] = next
 		}
-		if w.Absent { // a reset takes tokens away, too
+		if w.Absent { // a reset takes tokens away, too, and ends what names were given before
 			b.tokens = map[string]ownerToken{}
+			clear(b.given)
 		}
 	}
 }

@@ -174,7 +174,12 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 	_ = json.Unmarshal(c.Args, &in)
 	scope := sequencer.Scope("res:" + in.At)
 	if name == "look" {
-		return gate.Answer{Result: fmt.Appendf(nil, "%d", w.value[foreign(scope)[0]])}
+		var seen []token
+		for _, leaf := range foreign(scope) {
+			seen = append(seen, w.value[leaf])
+		}
+		text, _ := json.Marshal(seen)
+		return gate.Answer{Result: text}
 	}
 	a := b.attempt(c.Tx)
 	e := b.effect(a, c.Index)

@@ -232,21 +232,30 @@ type governor struct{ *client }
 func (g *governor) work(ctx context.Context) {
 	b := g.b
 	for b.sleep(ctx, g.some(3*time.Second)) {
+		if g.chance(hitPoison, func(f *faults) float64 { return f.poison }) {
+			if err := b.log.Unreadable(); err != nil {
+				b.fail("a record that nobody can read: %v", err)
+			}
+		}
 		g.host = b.hosts[g.n(len(b.hosts))]
 		healing := b.heals()
 		b.mu.Lock()
-		now, settled := b.r.truth.rules, b.r.truth.rules.Observe || b.r.truth.rules.Levels != sequencer.L4
+		now, harmful := b.r.truth.rules, b.r.truth.rules.Observe || b.r.truth.rules.Levels != sequencer.L4 ||
+			b.r.truth.rules.MaxOpen < 1000
 		b.mu.Unlock()
-		if healing && !settled || !healing && !g.wish(func(f *faults) float64 { return f.rules }) {
+		if healing && !harmful || !healing && !g.wish(func(f *faults) float64 { return f.rules }) {
 			continue
 		}
-		observe, levels := false, "L4"
-		to := api.RulesChange{Observe: &observe, Levels: &levels}
+		observe, levels, open, live := false, "L4", uint32(1000), uint32(0)
+		to := api.RulesChange{Observe: &observe, Levels: &levels, MaxOpen: &open, MaxSidecars: &live}
 		if !healing {
 			observe = g.wish(func(f *faults) float64 { return f.observing })
 			levels = [...]string{"L4", "L4", "L3", "L2"}[g.n(4)]
 			horizon := uint32(20 + g.n(400))
 			to.HorizonCommits = &horizon
+			if g.wish(func(f *faults) float64 { return f.caps }) {
+				open, live = uint32(2+g.n(4)), uint32(2+g.n(2))
+			}
 		}
 		_, err := ask(ctx, g.client, request[*api.Rules]{wait: 5 * time.Second,
 			run: func(ctx context.Context, p *proc, _ once.Call) (*api.Rules, error) {

@@ -96,6 +96,20 @@ func (l *Log) Add(in *sequencer.Intent) (int64, error) {
 	return at, nil
 }
 
+// Unreadable appends a record that nobody can read.
+func (l *Log) Unreadable() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.offset
+	l.offset++
+	l.intents = append(l.intents, nil)
+	if l.each != nil {
+		l.each(nil)
+	}
+	_, err := l.replica.Apply(at, nil)
+	return err
+}
+
 // tell wakes those that wait for a change; mu is held.
 func (l *Log) tell() {
 	close(l.changed)
