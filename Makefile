@@ -18,6 +18,10 @@ BROKERS ?= 1
 # papers' tables are programs over packages that are raced themselves.
 RACE ?= $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/... | \
 	grep -v -e /gate/explore$$ -e /gate/policy -e /gate/spelling$$ -e /gate/yamlfile$$ -e /sidecar/sim$$ -e /bench/tables)
+# What stands on servers that the environment may name, but for the console, the documents and hence dev, which do not see
+# which they have: those, and what has no servers, are left to the embedded run.
+REAL ?= $(shell grep -lE 'harness\.(Start|StartOwn|StartEmpty|Deploy|Real)\b' it/*/*_test.go | xargs -n1 dirname | sort -u | \
+	grep -v -e /console -e /docs | sed 's|^|./|')
 # Tests of flags, files and texts, which have no goroutine of their own either, and longer runs of what TestBench runs:
 # two minutes that the embedded run has already.
 RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
@@ -66,11 +70,10 @@ acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part, CR
 	HENCE_IT_OWN_APPROVALS=1000 HENCE_IT_APPROVAL_KILLS=10 \
 	HENCE_IT_ORDER_ROUNDS=40 HENCE_IT_MOVES=5 HENCE_IT_DIRTY=20 HENCE_IT_ISOLATION_TASKS=20 $(GO) test -count=1 -v -p 1 -timeout 4h ./it/...
 
-# TestDevAgain has the servers of hence dev in any case, and a console does not see which it has: both are left to the
-# embedded run. One package at a time: the processors of two would share their groups' partitions.
+# One package at a time: the processors of two would share their groups' partitions.
 it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
 	@test -n "$$HENCE_TEST_KAFKA" -a -n "$$HENCE_TEST_NATS" || { echo "set HENCE_TEST_KAFKA and HENCE_TEST_NATS"; exit 1; }
-	HENCE_TEST_FULL=1 $(GO) test -count=1 -v -p 1 -timeout 24m -skip '^Test(DevAgain|Console.*)$$' ./it/...
+	HENCE_TEST_FULL=1 $(GO) test -count=1 -v -p 1 -timeout 24m -skip '^TestDevAgain$$' $(REAL)
 
 it-containers: ## the tests that start containers: needs an engine, compose and the images of compose/
 	HENCE_TEST_FULL=1 HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -p 1 -timeout 28m -run 'Container|Compose|Cluster|TestDocs$$/(docs|compose)$$/(cluster|README)' ./it/...
