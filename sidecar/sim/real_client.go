@@ -90,7 +90,8 @@ func ask[T any](ctx context.Context, c *client, r request[T]) (out T, err error)
 			leave(keyedAnswer(out, err, status))
 		}
 	}
-	if p.dead.Load() || p.passes(doorAnswer) != nil || !c.slow(ctx) || p.dead.Load() || c.chance(hitAnswerLost, func(f *faults) float64 { return f.cut }) {
+	if p.dead.Load() || p.passes(doorAnswer) != nil || !c.slow(ctx) || p.dead.Load() ||
+		c.chance(hitAnswerLost, func(f *faults) float64 { return f.cut }) {
 		return out, errGone
 	}
 	if err != nil && ctx.Err() == nil {
