@@ -114,7 +114,8 @@ sim: ## a slice of SECONDS of schedules of real agents; goes on from STATE, the 
 	./sidecar/sim -first $(FROM)
 
 sim-agents: ## schedules of real agents for SECONDS from seed FROM on, and forget how far it came
-	HENCE_SIM_SECONDS=$(SECONDS) $(GO) test -count=1 -v -timeout 24h -run '^TestReal(Schedules|Sweep)$$' ./sidecar/sim -first $(FROM)
+	HENCE_SIM_SECONDS=$(SECONDS) $(GO) test -count=1 -v -timeout 24h -run '^TestRealSchedules$$|^TestRealSweep$$' \
+	./sidecar/sim -first $(FROM)
 
 sim-model: ## SCHEDULES schedules of the fold under a model of a sidecar
 	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sidecar/sim -schedules $(SCHEDULES)

@@ -156,8 +156,8 @@ func TestRetryChosenBranch(t *testing.T) {
 	}
 }
 
-// In a workspace that observes a branch commits without a choice. Choosing it then is a choice in the log all the same,
-// and no branch is said to have lost before there is one.
+// In a workspace that observes a branch commits without a choice. Choosing it then is a choice in the log as well, and
+// no branch is said to have lost before there is one.
 func TestChooseCommittedBranchWhileObserving(t *testing.T) {
 	log := newLog()
 	a := start(t, "a", log.Door())

@@ -109,7 +109,7 @@ func (t *truth) checkValues(info *txInfo, a *attempt) {
 	}
 	for _, r := range a.reads {
 		for i, leaf := range r.leaves {
-			if r.values[i] == t.state[leaf] || t.r.world.tokens[r.values[i]].tx == info.id {
+			if t.r.world.handed[leaf] || r.values[i] == t.state[leaf] || t.r.world.tokens[r.values[i]].tx == info.id {
 				continue
 			}
 			t.r.fail("%s commits on a read of %s that saw %s; the commits before it leave %s",
@@ -127,7 +127,8 @@ func (t *truth) leave(info *txInfo, a *attempt, o *sequencer.Outcome) {
 		}
 		for _, leaf := range e.leaves {
 			t.lay(leaf, laid{tx: info.id, value: e.token})
-			if v := t.r.world.value[leaf]; v != t.lastEager(a, leaf) && !t.blind {
+			if v := t.r.world.value[leaf]; v != t.lastEager(a, leaf) && !t.blind &&
+				!t.r.world.handed[leaf] {
 				t.r.fail("%s commits; %s holds %s", info.id, leaves()[leaf], t.r.world.name(v))
 				return
 			}
@@ -196,7 +197,7 @@ func (t *truth) checkSettled(info *txInfo, s *sequencer.Settle, o *sequencer.Out
 			return e.Result != sequencer.ResultClean && (len(e.Scopes) == 0 || covers(e.Scopes, leaves()[leaf]))
 		}):
 			t.unclean(leaf, info.id, v)
-		case v != t.state[leaf] && !t.blind:
+		case v != t.state[leaf] && !t.blind && !t.r.world.handed[leaf]:
 			t.r.fail("%s is settled cleanly and %s holds %s; the commits leave %s", info.id, leaves()[leaf],
 				t.r.world.name(v), t.r.world.name(t.state[leaf]))
 			return
@@ -216,7 +217,7 @@ func (t *truth) checkResults(info *txInfo, s *sequencer.Settle) {
 		}
 		d := t.r.world.deed(a.effects[e.Index].token)
 		there := d.ran && !d.undone
-		if a.effects[e.Index].idle {
+		if a.effects[e.Index].idle || t.r.world.hand[a.effects[e.Index].token] {
 			continue // its sink said no: that nothing is there is all that there is to say
 		}
 		switch {

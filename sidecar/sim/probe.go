@@ -66,6 +66,7 @@ const (
 
 	ProbeMerged Probe = "merged" // of real agents only
 	ProbeKeyed  Probe = "keyed_commit"
+	ProbeByHand Probe = "tried_by_hand"
 )
 
 // ProbeAborted and ProbeRefused are the probes of one reason.
@@ -107,7 +108,7 @@ func AllProbes() []Probe {
 
 // realProbes are those that schedules of real agents reach.
 func realProbes() []Probe {
-	return slices.DeleteFunc(append(AllProbes(), ProbeMerged, ProbeKeyed), func(p Probe) bool {
+	return slices.DeleteFunc(append(AllProbes(), ProbeMerged, ProbeKeyed, ProbeByHand), func(p Probe) bool {
 		return slices.Contains(modelProbes(), p)
 	})
 }

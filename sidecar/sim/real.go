@@ -55,7 +55,7 @@ type bubble struct {
 	fault   faults
 	hosts   []*host
 	given   map[talk]map[sequencer.Scope]readRecord // told to readers; all their commits rest on it
-	loose   map[talk][]readRecord                   // told outside of transactions; the conversation's next one carries them
+	loose   map[talk][]readRecord                   // told outside of transactions; the next one carries them
 	keys    map[string]token
 	refuses map[string]bool // keys that a sink has refused a call under
 	under   map[token]string
@@ -200,10 +200,12 @@ func newBubble(seed uint64, opts Options, dir string) *bubble {
 	r.swarm.logic = sequencer.Logic
 	r.truth, r.world = newTruth(r), newWorld(r)
 	b := &bubble{opts: opts, start: time.Now(), dir: dir, r: r, rng: rng, fault: drawFaults(rng),
-		loose: map[talk][]readRecord{}, given: map[talk]map[sequencer.Scope]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
+		loose: map[talk][]readRecord{}, given: map[talk]map[sequencer.Scope]readRecord{}, keys: map[string]token{},
+		refuses: map[string]bool{}, under: map[token]string{},
 		since: map[token]time.Time{},
 		told:  map[sequencer.TxID]string{},
-		grown: make(chan struct{}), moved: make(chan struct{}), avail: map[sequencer.Seq]bool{}, words: map[sequencer.TxID][]sequencer.Approval{}}
+		grown: make(chan struct{}), moved: make(chan struct{}), avail: map[sequencer.Seq]bool{},
+		words: map[sequencer.TxID][]sequencer.Approval{}}
 	if opts.Clean {
 		b.fault.clean()
 	}

@@ -90,7 +90,8 @@ func ask[T any](ctx context.Context, c *client, r request[T]) (out T, err error)
 			leave(keyedAnswer(out, err, status))
 		}
 	}
-	if p.dead.Load() || p.passes(doorAnswer) != nil || !c.slow(ctx) || p.dead.Load() || c.chance(hitAnswerLost, func(f *faults) float64 { return f.cut }) {
+	if p.dead.Load() || p.passes(doorAnswer) != nil || !c.slow(ctx) || p.dead.Load() ||
+		c.chance(hitAnswerLost, func(f *faults) float64 { return f.cut }) {
 		return out, errGone
 	}
 	if err != nil && ctx.Err() == nil {
@@ -216,6 +217,7 @@ func (c *client) look(ctx context.Context) {
 		}})
 	c.heard(err)
 	if err != nil {
+		c.unanswered(scope)
 		return
 	}
 	c.say("looks at %s: version %d at %d", scope, got.Version, got.View)
@@ -224,6 +226,14 @@ func (c *client) look(ctx context.Context) {
 	told := b.readOf(scope, leaf, got.View, got.Version, string(got.Body))
 	former := func(r readRecord) bool { return r.Scope == scope } // who looks again decides by what it sees then
 	b.loose[c.talk] = append(slices.DeleteFunc(b.loose[c.talk], former), told)
+}
+
+// unanswered: the sidecar may have counted a read whose answer is lost as one that was told. An agent that hears
+// nothing when it looks again does not go on with what it saw there before.
+func (c *client) unanswered(scope sequencer.Scope) {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	c.b.loose[c.talk] = slices.DeleteFunc(c.b.loose[c.talk], func(r readRecord) bool { return r.Scope == scope })
 }
 
 // readOf is a read as it was answered, held against what the log says.
@@ -396,6 +406,7 @@ func (c *client) receipt(tx string, r *api.Receipt) {
 	case api.EffectUndone:
 		wrong = d.ran && !d.undone
 	}
+	wrong = wrong && !b.r.world.hand[b.effect(b.attempt(sequencer.TxID(tx)), *r.Index).token]
 	if wrong {
 		b.r.fail("the agent of %s is told that its call %d (%s) is %s; it ran: %v, it was undone: %v", tx, *r.Index, r.Tool,
 			r.State, d.ran, d.undone)
@@ -687,6 +698,9 @@ func (c *client) residue(ctx context.Context) {
 		return
 	}
 	index := strconv.Itoa(int(one.Index))
+	c.b.mu.Lock()
+	c.b.r.world.hand[c.b.effect(c.b.attempt(sequencer.TxID(one.Tx)), one.Index).token] = true
+	c.b.mu.Unlock()
 	accept := c.n(4) == 0
 	_, err = ask(ctx, c, request[*api.Residue]{key: c.newKey(), wait: 15 * time.Second,
 		run: func(ctx context.Context, p *proc, o once.Call) (*api.Residue, error) {

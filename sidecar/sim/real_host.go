@@ -341,7 +341,9 @@ func (h *host) watch(ctx context.Context) {
 }
 
 // lifeHits are the kinds of what may befall a process, as befall draws them; moves say more of themselves.
-var lifeHits = [...]hit{hitKilled, hitPowerLost, hitStopped, hitFolderLost, hitMoved, hitCutOff, hitDiskFull, hitSlept}
+func lifeHits() [8]hit {
+	return [...]hit{hitKilled, hitPowerLost, hitStopped, hitFolderLost, hitMoved, hitCutOff, hitDiskFull, hitSlept}
+}
 
 // befall lets one thing happen.
 func (h *host) befall(ctx context.Context) {
@@ -357,10 +359,10 @@ func (h *host) befall(ctx context.Context) {
 	b.mu.Lock()
 	f := b.fault
 	b.mu.Unlock()
-	what := h.weighed(f.crash, f.power, 0.5*f.crash, f.empty, 2*f.copies, 0.7*f.partition, f.full, 0.8*f.zombie, f.forGood,
-		0.1)
-	if what < len(lifeHits) {
-		h.landed(lifeHits[what])
+	what := h.weighed(f.crash, f.power, 0.5*f.crash, f.empty, 2*f.copies, 0.7*f.partition, f.full, 0.8*f.zombie,
+		f.forGood, 0.1)
+	if all := lifeHits(); what < len(all) {
+		h.landed(all[what])
 	}
 	switch what {
 	case 0:

@@ -78,7 +78,8 @@ func (k *keeper) turn(ctx context.Context) bool {
 	if done.Replayed {
 		b.r.probe(ProbeReplayed)
 	}
-	if at := k.m.Offset(); !done.Replayed && at%hashEvery == 0 && k.m.Fold().StateHash() != b.r.truth.hashes[at/hashEvery] {
+	at := k.m.Offset()
+	if !done.Replayed && at%hashEvery == 0 && k.m.Fold().StateHash() != b.r.truth.hashes[at/hashEvery] {
 		b.r.fail("processor %d has another state at offset %d than the log gives", k.id, at)
 	}
 	b.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// keptFolder has the schedules that have failed, shrunk. Each found a defect, which is mended: it may not fail again. A
-// change of what schedules draw makes another schedule of it.
+// keptFolder has the schedules that have failed, shrunk. Each found a defect, which is mended: it may not fail again.
+// A change of what schedules draw makes another schedule of it.
 const keptFolder = "testdata/seeds"
 
 // shrinkTime bounds how long a failing schedule is made smaller.
@@ -139,7 +139,8 @@ func TestShrink(t *testing.T) {
 	got := shrink(schedule{Seed: 7, Strikes: "3:kills,9:fails"}, func(s schedule) bool {
 		return (s.Steps == 0 || s.Steps >= 16) && strings.Contains(s.Strikes, "9:fails") && !slices.Contains(s.Mute, "late")
 	})
-	if got.Steps != 16 || got.Strikes != "9:fails" || len(got.Mute) != len(Knobs())-1 || slices.Contains(got.Mute, "late") {
+	if got.Steps != 16 || got.Strikes != "9:fails" || len(got.Mute) != len(Knobs())-1 ||
+		slices.Contains(got.Mute, "late") {
 		t.Errorf("shrunk to %+v", got)
 	}
 	strikes, err := ParseStrikes("3:kills,9:starts_elsewhere")

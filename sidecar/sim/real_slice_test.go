@@ -57,7 +57,7 @@ func TestRealSlice(t *testing.T) {
 	if err := os.WriteFile(path, append(body, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%sin %d slices of %.0f seconds together, %.1f schedules a second; %d failed; the next slice begins at seed %d",
-		state.Sum.real(), state.Slices, state.Seconds, float64(state.Sum.Schedules)/state.Seconds, len(state.Failed),
-		state.Next)
+	t.Logf("%sin %d slices of %.0f seconds together, %.1f schedules a second; %d failed; the next slice begins at seed "+
+		"%d", state.Sum.real(), state.Slices, state.Seconds, float64(state.Sum.Schedules)/state.Seconds,
+		len(state.Failed), state.Next)
 }

@@ -45,6 +45,7 @@ const (
 	lastHow    = StartsElse
 )
 
+// String is the way's name, as strikes are written.
 func (h How) String() string {
 	return [...]string{"none", "fails", "fails_done", "comes_late", "kills", "kills_done", "power", "power_done", "loses",
 		"loses_done", "starts_elsewhere"}[h]
@@ -60,6 +61,7 @@ type Strike struct {
 	How How
 }
 
+// String is what ParseStrikes reads: number:way.
 func (s Strike) String() string { return fmt.Sprintf("%d:%s", s.At, s.How) }
 
 var errStruck = fmt.Errorf("sim: struck: %w", syscall.EIO)

@@ -100,11 +100,7 @@ func TestRealWorker(t *testing.T) {
 			w.run(w.job.First+uint64(i)*w.job.Step, Options{Trace: true})
 		}
 	}
-	text = ""
-	if body, err := json.Marshal(&w.sum); err == nil {
-		text = string(body)
-	}
-	fmt.Printf("\nsum %s\n", text)
+	w.tell()
 }
 
 // worker is one process of a batch.
@@ -134,9 +130,19 @@ func (w *worker) run(seed uint64, opts Options) Report {
 			v.Trace = v.Trace[len(v.Trace)-60:]
 		}
 		fmt.Printf("\nviolation %s\n", strings.ReplaceAll(err.Error(), "\n", "\nv "))
+		w.tell()
 		os.Exit(3)
 	}
 	return rep
+}
+
+// tell hands the parent the sum.
+func (w *worker) tell() {
+	body, err := json.Marshal(&w.sum)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fmt.Printf("\nsum %s\n", body)
 }
 
 // sweep strikes schedules at each of their operations in each way, or at so many of them, drawn by the seed.

@@ -65,6 +65,7 @@ func (c *client) commit(ctx context.Context) bool {
 		}})
 	c.heard(err)
 	if err != nil || len(seen.Items) != 1 {
+		c.unanswered(scope)
 		return false
 	}
 	one := seen.Items[0]

@@ -140,7 +140,7 @@ func (t *truth) onTaken(info *txInfo, o *sequencer.Outcome, in *sequencer.Intent
 			t.unclean(leaf, info.id, v)
 		default:
 			t.takeAway(leaf, info.id)
-			if v != t.state[leaf] && !t.blind {
+			if v != t.state[leaf] && !t.blind && !t.r.world.handed[leaf] {
 				t.r.fail("%s is taken back and %s holds %s; without it it is %s", info.id, leaves()[leaf],
 					t.r.world.name(v), t.r.world.name(t.state[leaf]))
 				return

@@ -26,9 +26,8 @@
 //
 // Run drives a model of a sidecar. RunReal drives the agents themselves, with their views, journals, loops and gates,
 // in the virtual time of testing/synctest, under the same judge: brokers, disks, sinks, clocks and what agents ask for
-// are the world's. What it does not do yet: residues that are tried again by hand, branches, touches by the agent's
-// own hand, hooks, rules that change, processors that crash. Its seeds mostly repeat, not always: within one instant
-// Go picks what runs.
+// are the world's. DESIGN.md lists what it does, and what the model is still for. Its seeds mostly repeat, not always:
+// within one instant Go picks what runs.
 package sim
 
 import (

@@ -50,7 +50,9 @@ type world struct {
 	deeds  map[token]*deed
 	sunk   map[string]sequencer.TxID // keyed sinks: which transaction's effect each key has let through
 	flying []*call
-	down   [numLeaves]int // until that step calls do not get through
+	hand   map[token]bool  // calls that a person has had tried again, after their transaction was over
+	handed [numLeaves]bool // resources that such a try has moved: the log does not order it among the commits
+	down   [numLeaves]int  // until that step calls do not get through
 }
 
 // deed is an effect as its tool remembers it.
@@ -86,7 +88,8 @@ type call struct {
 }
 
 func newWorld(r *run) world {
-	return world{r: r, tokens: make([]tokenInfo, 1), deeds: map[token]*deed{}, sunk: map[string]sequencer.TxID{}}
+	return world{r: r, tokens: make([]tokenInfo, 1), deeds: map[token]*deed{}, sunk: map[string]sequencer.TxID{},
+		hand: map[token]bool{}}
 }
 
 func (w *world) newToken(tx sequencer.TxID, index int) token {
@@ -209,7 +212,8 @@ func (w *world) do(c *call) {
 		return
 	}
 	info := w.r.truth.txs[c.tx]
-	if info == nil || !w.r.truth.ledger.owns(info, c.effect.scope) {
+	hand := info != nil && info.over() && w.byHand(c)
+	if !hand && (info == nil || !w.r.truth.ledger.owns(info, c.effect.scope)) {
 		w.r.fail("an effect of %s lands on %s without a grant, or after its transaction was final", c.tx, c.effect.scope)
 		return
 	}
@@ -230,15 +234,16 @@ func (w *world) undo(c *call) {
 		return
 	}
 	info := w.r.truth.txs[c.tx]
+	hand := info != nil && info.over() && w.byHand(c)
 	aborted := info != nil && info.decision != 0 && !info.committed && info.final == 0
-	if !aborted && (info == nil || info.turn == 0 || info.undone != 0) {
+	if !hand && !aborted && (info == nil || info.turn == 0 || info.undone != 0) {
 		w.r.fail("a compensation of %s lands, which is not aborted and unsettled, and has no turn", c.tx)
 		return
 	}
 	d.undone = true
 	for i, leaf := range c.leaves {
 		own := w.r.real && w.tokens[w.value[leaf]].tx == c.tx // of a later call that nothing undoes
-		if w.value[leaf] != c.effect.token && !own && !w.r.truth.blind && !info.loose && !w.stays(leaf) {
+		if w.value[leaf] != c.effect.token && !own && !w.handed[leaf] && !w.r.truth.blind && !info.loose && !w.stays(leaf) {
 			w.r.fail("a compensation of %s lands on %s, which holds %s", c.tx, leaves()[leaf], w.name(w.value[leaf]))
 			return
 		}
@@ -263,6 +268,7 @@ func (w *world) release(c *call) {
 	case info == nil || !info.committed:
 		w.r.fail("a gated effect of %s leaves without a commit", c.tx)
 		return
+	case info.over() && w.byHand(c) && !d.ran:
 	case info.final != 0:
 		w.r.fail("a gated effect of %s leaves after its transaction was final", c.tx)
 		return
@@ -280,6 +286,18 @@ func (w *world) release(c *call) {
 	}
 }
 
+// byHand: a person has asked for the call to be tried. What it moves is not held against the commits any more.
+func (w *world) byHand(c *call) bool {
+	if !w.hand[c.effect.token] {
+		return false
+	}
+	w.r.probe(ProbeByHand)
+	for _, leaf := range c.leaves {
+		w.handed[leaf] = true
+	}
+	return true
+}
+
 // stays: what a resource holds is what somebody could not undo.
 func (w *world) stays(leaf int) bool {
 	info := w.r.truth.txs[w.tokens[w.value[leaf]].tx]
@@ -295,7 +313,7 @@ func (w *world) checkEnd() {
 		return
 	}
 	for leaf := range numForeign {
-		if w.value[leaf] != w.r.truth.state[leaf] {
+		if w.value[leaf] != w.r.truth.state[leaf] && !w.handed[leaf] {
 			w.r.fail("at the end %s holds %s; the committed transactions leave %s", leaves()[leaf],
 				w.name(w.value[leaf]), w.name(w.r.truth.state[leaf]))
 		}
