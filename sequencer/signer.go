@@ -10,8 +10,8 @@ const maxSignerBytes = 64
 // signs: the workspace's logic says who signed.
 func (f *Fold) signs() bool { return f.rules.Logic >= 5 }
 
-// signerOf is the key behind an outcome that answers this step's record. Others that the step decides were asked for by
-// other requests.
+// signerOf is the key behind an outcome that answers this step's record. Others that the step decides were asked for
+// by other requests.
 func (f *Fold) signerOf(o *Outcome) string {
 	if in := f.step.in; in.Signer != "" && o.Tx == in.Tx && o.Intent == f.stepID() {
 		return in.Signer

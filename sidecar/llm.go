@@ -67,8 +67,8 @@ func (s *Sidecar) enterSigned(r *http.Request, key string, signed api.Signed) (*
 	case signed.Err != nil:
 		return nil, signed.Err
 	case key != llm.SignedKey: // a request that two let in would be of two
-		return nil, api.Problemf(api.CodeBadSignature, "the request is signed, and its address has a key, too: write %s/%s/ "+
-			"and the provider", llm.Path, llm.SignedKey)
+		return nil, api.Problemf(api.CodeBadSignature, "the request is signed, and its address has a key, too: write "+
+			"%s/%s/ and the provider", llm.Path, llm.SignedKey)
 	}
 	return s.seatedLLM(r, face.Asking{Key: signed.Key, Name: r.Header.Get("Hence-Agent"), Acts: true})
 }

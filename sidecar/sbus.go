@@ -72,7 +72,8 @@ func (s *Sidecar) openBus() error {
 		most = defaultMaxDelta
 	}
 	s.bus.face = sbus.New(sbus.Config{Shards: m.agent, Readers: m.agent, Resets: m.agent, Tokens: m.agent,
-		Name: m.Agent(), URL: s.BusURL(), Token: token, Signs: s.signsFor(m.Agent()), Admin: loopback, Merge: c.Merge, Ask: ask, MaxDelta: max(0, most),
+		Name: m.Agent(), URL: s.BusURL(), Token: token, Signs: s.signsFor(m.Agent()), Admin: loopback,
+		Merge: c.Merge, Ask: ask, MaxDelta: max(0, most),
 		WaitMost: s.config.Limits.WaitMost, Log: s.log})
 	longest := s.config.Limits.WaitMost + 30*time.Second
 	s.bus.server = &http.Server{Handler: s.signed(s.busHandler(m, loopback)), ReadHeaderTimeout: 5 * time.Second,

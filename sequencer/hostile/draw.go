@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -85,6 +86,9 @@ func (w *World) pass() {
 // Draw makes an intent of a kind that makes sense now, most of the time.
 func (w *World) Draw(kind sequencer.IntentKind) *sequencer.Intent {
 	in := w.draw(kind)
+	if w.rarely(3) {
+		in.Signer = strings.Repeat("k", signerBytes+1-w.rng.IntN(3)) // one that is too long is skipped
+	}
 	if len(w.past) < 64 {
 		w.past = append(w.past, in)
 	} else if w.rarely(4) {

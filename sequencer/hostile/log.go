@@ -3,6 +3,7 @@ package hostile
 import (
 	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -119,8 +120,11 @@ func (l *Log) by(agent string, kind sequencer.IntentKind, tx sequencer.TxID) *se
 	key := fmt.Sprint(l.live[agent], kind, tx)
 	l.numbered[key]++
 	return &sequencer.Intent{Kind: kind, Tx: tx, N: l.numbered[key], Agent: agent, Incarnation: l.live[agent],
-		Base: l.fold.Seq()}
+		Base: l.fold.Seq(), Signer: strings.Repeat("k", signerBytes)}
 }
+
+// signerBytes is how long the name of a key may be.
+const signerBytes = 64
 
 // open begins a transaction.
 func (l *Log) open(agent string, tx sequencer.TxID, b sequencer.Begin) {

@@ -176,7 +176,7 @@ func (f *Face) lets(w http.ResponseWriter, r *http.Request) error {
 	case signed.Err != nil:
 		return signed.Err
 	case signed.Key != "" && (f.config.Signs == nil || !f.config.Signs(signed.Key)):
-		return api.Problemf(api.CodeOtherAgent, "the key is another agent's, and these are the shards of %s: sign with its key",
+		return api.Problemf(api.CodeOtherAgent, "the key is another agent's, and these are the shards of %s: sign with its",
 			f.config.Name)
 	case signed.Key != "": // also of a route that looks at no body
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

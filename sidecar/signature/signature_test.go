@@ -24,7 +24,8 @@ import (
 func TestVector(t *testing.T) {
 	const request = "POST /foo?param=Value&Pet=dog HTTP/1.1\r\nHost: example.com\r\n" +
 		"Date: Tue, 20 Apr 2021 02:07:55 GMT\r\nContent-Type: application/json\r\n" +
-		"Content-Digest: sha-512=:WZDPaVn/7XgHaAy8pmojAkGWoRx2UFChF41A2svX+TaPm+AbwAgBWnrIiYllu7BNNyealdVLvRwEmTHWXvJwew==:" +
+		"Content-Digest: " +
+		"sha-512=:WZDPaVn/7XgHaAy8pmojAkGWoRx2UFChF41A2svX+TaPm+AbwAgBWnrIiYllu7BNNyealdVLvRwEmTHWXvJwew==:" +
 		"\r\nContent-Length: 18\r\n\r\n{\"hello\": \"world\"}"
 	const input = `sig-b26=("date" "@method" "@path" "@authority" "content-type" "content-length");created=1618884473;` +
 		`keyid="test-key-ed25519"`
@@ -101,8 +102,8 @@ type desk struct {
 }
 
 func newDesk() *desk {
-	d := &desk{at: time.Unix(now-10, 0)}
-	d.Verifier = New(Config{Keys: map[string]ed25519.PublicKey{KeyID(seed.Public().(ed25519.PublicKey)): seed.Public().(ed25519.PublicKey)},
+	d, public := &desk{at: time.Unix(now-10, 0)}, seed.Public().(ed25519.PublicKey)
+	d.Verifier = New(Config{Keys: map[string]ed25519.PublicKey{KeyID(public): public},
 		Names: []string{"Hence.example"}, Now: func() time.Time { return d.at },
 		Wait: func(_ context.Context, w time.Duration) bool { d.at = d.at.Add(w); return true }})
 	d.at = time.Unix(now, 0)
@@ -115,7 +116,8 @@ func newDesk() *desk {
 func (d *desk) request(t *testing.T, s *Signer) *http.Request {
 	t.Helper()
 	const body = `{"order":"locked"}`
-	r := httptest.NewRequest(http.MethodPost, "http://hence.example/v1/workspaces/w/tx?wait_ms=10", strings.NewReader(body))
+	const at = "http://hence.example/v1/workspaces/w/tx?wait_ms=10"
+	r := httptest.NewRequest(http.MethodPost, at, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", "k-1")
 	r.Header.Set("Hence-Session", "s")
@@ -380,7 +382,8 @@ func TestClock(t *testing.T) {
 		skew time.Duration
 		code string
 		ends int64
-	}{{-Window - time.Second, api.CodeSignatureTime, now}, {-Window, "", now}, {0, "", now}, {3 * time.Second, "", now + 3},
+	}{{-Window - time.Second, api.CodeSignatureTime, now}, {-Window, "", now}, {0, "", now},
+		{3 * time.Second, "", now + 3},
 		{Ahead, "", now + 5}, {Ahead + time.Second, api.CodeSignatureTime, now}} {
 		d := newDesk()
 		d.at = time.Unix(now-1000, 0)

@@ -104,8 +104,8 @@ func (v *Verifier) Verify(r *http.Request) (keyID string, err error) {
 	}
 	key, known := v.Keys[c.keyid]
 	if !known {
-		return "", bad("the keyid %.60q is none of a key that this sidecar was told: see its --keys, and hence keys show for "+
-			"what a key's id is", c.keyid)
+		return "", bad("the keyid %.60q is none of a key that this sidecar was told: see its --keys, and hence keys show "+
+			"for what a key's id is", c.keyid)
 	}
 	if err := complete(r, covered); err != nil {
 		return "", err
@@ -115,8 +115,8 @@ func (v *Verifier) Verify(r *http.Request) (keyID string, err error) {
 	}
 	// From here on the request is the key's own: only its owner can make it wait, or take room.
 	if at := authority(r); !v.addressed(r, at) {
-		return "", bad("the request is addressed to %.100s, which is not this sidecar: another one could have been sent it; "+
-			"take its address, or name that one with --authority", at)
+		return "", bad("the request is addressed to %.100s, which is not this sidecar: another one could have been sent "+
+			"it; take its address, or name that one with --authority", at)
 	}
 	if err := v.fresh(r.Context(), c); err != nil {
 		return "", err
@@ -236,8 +236,8 @@ func check(r *http.Request, covered httpsfv.InnerList, key ed25519.PublicKey, si
 		return bad("%v", err)
 	}
 	if !ed25519.Verify(key, text, signed) {
-		return bad("the signature does not fit the request as it came here: something between changed it, or it was signed " +
-			"with another key or for another address; docs/signatures.md has the text that is signed")
+		return bad("the signature does not fit the request as it came here: something between changed it, or it was " +
+			"signed with another key or for another address; docs/signatures.md has the text that is signed")
 	}
 	return nil
 }
@@ -272,8 +272,8 @@ func (v *Verifier) fresh(ctx context.Context, c claims) error {
 	now := v.Now()
 	late := func(format string, args ...any) error { return api.Problemf(api.CodeSignatureTime, format, args...) }
 	if ahead := time.Unix(c.created, 0).Sub(now); ahead > Ahead {
-		return late("the request was signed %v ahead of this sidecar's clock, at most %v: set the clocks", ahead.Round(time.Second),
-			Ahead)
+		return late("the request was signed %v ahead of this sidecar's clock, at most %v: set the clocks",
+			ahead.Round(time.Second), Ahead)
 	} else if ahead > 0 && !v.Wait(ctx, ahead) {
 		return api.AsProblem(ctx.Err())
 	}

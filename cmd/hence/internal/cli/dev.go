@@ -175,7 +175,8 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	side, err := sidecar.New(c.serving(upstreams, c.sbusFace.into(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen,
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, OperatorToken: c.OperatorToken, Order: c.order(),
-		Approvers: c.people, Keys: c.listed, Authorities: c.Authority, Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
+		Approvers: c.people, Keys: c.listed, Authorities: c.Authority,
+		Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
 		Limits: sidecar.Limits{PlanWait: c.PlanWait}, Models: models,
 		Tracer: telemetry.Tracer("hence/sidecar"),
 	})), log)

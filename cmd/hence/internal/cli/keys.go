@@ -39,8 +39,8 @@ func (k *keyring) load() error {
 		return nil
 	}
 	k.listed = nil
-	return readNames(k.Keys, "a key", "write a list, for each key \"- name: NAME\" and below it \"key: KEY\" and \"role: "+
-		"agent\", operator or approver, as hence keys new prints it", []string{"name", "key", "role"},
+	return readNames(k.Keys, "a key", "write a list, for each key \"- name: NAME\" and below it \"key: KEY\" and "+
+		"\"role: agent\", operator or approver, as hence keys new prints it", []string{"name", "key", "role"},
 		func(v []string) string {
 			key, err := base64.StdEncoding.DecodeString(v[1])
 			switch {
@@ -173,7 +173,7 @@ type keysSignCmd struct {
 	KeyFile string   `type:"path" required:"" placeholder:"FILE" help:"File of the private key."`
 	Method  string   `arg:"" help:"Method of the request, such as POST."`
 	Address string   `arg:"" help:"URL of the request, in full."`
-	Header  []string `short:"H" env:"-" sep:"none" placeholder:"TEXT" help:"Header of the request, such as \"If-Match: 7\"."`
+	Header  []string `short:"H" env:"-" sep:"none" placeholder:"TEXT" help:"Header of the request, \"Name: value\"."`
 	Data    string   `short:"d" env:"-" placeholder:"FILE" help:"File with the request's body; - is the standard input."`
 }
 

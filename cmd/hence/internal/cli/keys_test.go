@@ -92,18 +92,20 @@ func TestKeysRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := write("open", string(private), 0o640)
+	odd := write("odd", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", 0o600)
+	king := write("king", strings.Replace(item, "role: agent", "role: king", 1), 0o600)
 	for want, args := range map[string][]string{
 		"run chmod 600 " + open: {"shard", "ls", "--key-file", open},
 		"is there already":      {"keys", "new", "ann", "--out", ann},
 		"no private key in PEM": {"keys", "show", "ann", "--key-file", write("none", "x", 0o600)},
-		"read the key": {"keys", "show", "ann", "--key-file", write("odd", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE "+
-			"KEY-----\n", 0o600)},
-		"44 characters":      {"sidecar", "--keys", write("short", "- {name: a, key: AAAA, role: agent}\n", 0o600)},
-		"has no role":        {"sidecar", "--keys", write("king", strings.Replace(item, "role: agent", "role: king", 1), 0o600)},
-		"run chmod 600":      {"sidecar", "--keys", write("all", item, 0o666)},
-		"is no request":      {"keys", "sign", "GET", "nowhere", "--key-file", ann},
-		`write "Name: value`: {"keys", "sign", "GET", "http://a/", "--key-file", ann, "-H", "x"},
-		"read the body":      {"keys", "sign", "GET", "http://a/", "--key-file", ann, "-d", filepath.Join(dir, "nothing")},
+		"read the key":          {"keys", "show", "ann", "--key-file", odd},
+		"44 characters":         {"sidecar", "--keys", write("short", "- {name: a, key: AAAA, role: agent}\n", 0o600)},
+		"has no role":           {"sidecar", "--keys", king},
+		"run chmod 600":         {"sidecar", "--keys", write("all", item, 0o666)},
+		"is no request":         {"keys", "sign", "GET", "nowhere", "--key-file", ann},
+		`write "Name: value`:    {"keys", "sign", "GET", "http://a/", "--key-file", ann, "-H", "x"},
+		"read the body": {"keys", "sign", "GET", "http://a/", "--key-file", ann, "-d",
+			filepath.Join(dir, "nothing")},
 	} {
 		if code, out, errs := hence(t, args...); code == ExitOK || !strings.Contains(errs, want) {
 			t.Errorf("hence %v: %d, %q, %q; want %q", args, code, out, errs, want)

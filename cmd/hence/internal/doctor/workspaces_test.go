@@ -23,9 +23,9 @@ func TestDoctorWorkspaces(t *testing.T) {
 	sayLogic(found, r, nil)
 	sayNames(found, r, nil)
 	d := Diagnosis{Findings: found.all, Problems: found.problems}
-	d.holds(t, "rules", levelOK, "2 workspaces follow the newest logic, 4", "")
-	d.holds(t, "rules", levelNote, "workspace old follows logic 3; the newest is 4",
-		"hence rules set --workspace old --logic 4  # ")
+	d.holds(t, "rules", levelOK, "2 workspaces follow the newest logic, 5", "")
+	d.holds(t, "rules", levelNote, "workspace old follows logic 4; the newest is 5",
+		"hence rules set --workspace old --logic 5  # ")
 	d.holds(t, "names", levelNote, "shard:/cafe%CC%81/x of workspace old",
 		`--data-binary @shard.tmp "$U/caf%C3%A9/x" && `)
 	d.holds(t, "names", levelNote, "workspace full stores 8 shards more", "")

@@ -14,7 +14,8 @@ import (
 
 // Bridge serves a client on in and out what a sidecar serves at url, until the client closes its end. What carries its
 // requests shows that they may be sent.
-func Bridge(ctx context.Context, in io.Reader, out io.Writer, url string, carries http.RoundTripper, version string) error {
+func Bridge(ctx context.Context, in io.Reader, out io.Writer, url string, carries http.RoundTripper,
+	version string) error {
 	// One process is one conversation: what it begins with tx_begin is what its next calls are of.
 	carrier := &http.Client{Transport: &ofSession{"stdio-" + rand.Text(), carries}}
 	var server *mcp.Server
