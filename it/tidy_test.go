@@ -301,7 +301,7 @@ func sidecarMayImport(folder string) (may []string, known bool) {
 		return []string{"agent/settle", "api", "coverage", "journal", "loop", "metrics", "once", "view", "words"}, true
 	case "agent/settle":
 		return []string{"api", "journal", "loop", "metrics", "view", "words"}, true
-	case "journal", "client", "feed", "metrics", "words":
+	case "journal", "client", "feed", "loop", "metrics", "words":
 		return []string{"api"}, true
 	case "view":
 		return []string{"api", "words"}, true
@@ -309,7 +309,7 @@ func sidecarMayImport(folder string) (may []string, known bool) {
 		return []string{"api", "journal"}, true // a key's record is the journal's
 	case "console":
 		return []string{"api", "client", "feed", "words"}, true
-	case "api", "coverage", "loop", "internal/conform", "internal/memlog":
+	case "api", "coverage", "internal/conform", "internal/memlog":
 		return nil, true
 	}
 	return nil, false
