@@ -52,6 +52,8 @@ func TestTidyRulesFail(t *testing.T) {
 			"package agent\nimport \"github.com/hence-dev/hence/sidecar/http\""},
 		{"agent in the journal", sidecarArrows, "sidecar/journal/a.go",
 			"package journal\nimport \"github.com/hence-dev/hence/sidecar/agent\""},
+		{"agent in its settlements", sidecarArrows, "sidecar/agent/settle/a.go",
+			"package settle\nimport \"github.com/hence-dev/hence/sidecar/agent\""},
 		{"agent in the view", sidecarArrows, "sidecar/view/a.go",
 			"package view\nimport \"github.com/hence-dev/hence/sidecar/agent\""},
 		{"all of the sidecar in the loop", sidecarArrows, "sidecar/loop/a.go",

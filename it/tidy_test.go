@@ -303,7 +303,7 @@ func sidecarMayImport(folder string) (may []string, known bool) {
 		return []string{"api", "journal", "loop", "metrics", "view", "words"}, true
 	case "client":
 		return []string{"api", "signature"}, true
-	case "journal", "feed", "metrics", "signature", "words":
+	case "journal", "feed", "loop", "metrics", "signature", "words":
 		return []string{"api"}, true
 	case "view":
 		return []string{"api", "words"}, true
@@ -311,7 +311,7 @@ func sidecarMayImport(folder string) (may []string, known bool) {
 		return []string{"api", "journal"}, true // a key's record is the journal's
 	case "console":
 		return []string{"api", "client", "feed", "words"}, true
-	case "api", "coverage", "loop", "internal/conform", "internal/memlog":
+	case "api", "coverage", "internal/conform", "internal/memlog":
 		return nil, true
 	}
 	return nil, false

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
-	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/sidecar/view"
 )
 
 // pass lets the log's time go on at its pace until the test is over, or stop is called.
@@ -23,7 +24,7 @@ func pass(t *testing.T, log *memlog.Log) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		beat := time.NewTicker(tickLength)
+		beat := time.NewTicker(view.TickLength)
 		defer beat.Stop()
 		for waited := sequencer.Tick(0); ; waited++ {
 			if next := log.Weighs(); next > 0 && waited >= next {
@@ -71,7 +72,7 @@ func TestNobodyComes(t *testing.T) {
 	for one := range took {
 		longest = max(longest, one)
 	}
-	t.Logf("%d times: the longest took %d ticks of %v, two lease times are %d", times, longest, tickLength, 2*ticks)
+	t.Logf("%d times: the longest took %d ticks of %v, two lease times are %d", times, longest, view.TickLength, 2*ticks)
 }
 
 // leaving is an agent that goes for good, with what it leaves.
@@ -200,14 +201,13 @@ func TestNobodyHasThePolicy(t *testing.T) {
 			var asked time.Time
 			since := func(back time.Duration) {
 				defer b.session.stand()()
-				p := &b.session.orphans.left
 				asked = b.session.clock.Now()
-				p.ended[gone], p.last["a"], p.look = asked.Add(-back), asked.Add(-back), asked
+				b.session.settlements().Ended(gone, "a", asked.Add(-back))
 			}
 			if err := b.view.Reach(ctx, log.Seq()); err != nil {
 				t.Fatal(err)
 			}
-			bound := surrenderAfter * b.session.leaseTime()
+			bound := b.session.settlements().Surrender()
 			since(bound - 5*time.Second)
 			lookedSince(ctx, b, log, asked)
 			if got := adopters(log, sequencer.TxID(txs[0].ID())); len(got) > 0 {
@@ -237,15 +237,12 @@ func lookedSince(ctx context.Context, b *rig, log *memlog.Log, asked time.Time) 
 		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 		_ = b.view.Reach(short, log.Seq()+1)
 		cancel()
-		free := b.session.stand()
-		p := &b.session.orphans.left
-		looked = !p.looking && p.look.After(asked)
-		free()
+		looked = inside(b.session, b.session.settlements().LooksAgain).After(asked)
 	}
 }
 
 // otherTools is a policy that knows none of the tools.
-type otherTools struct{ noTools }
+type otherTools struct{ settle.NoTools }
 
 // A sidecar whose lease ends after it has adopted a transaction settles that once it has adopted it again.
 func TestAdoptedAgain(t *testing.T) {
@@ -259,7 +256,7 @@ func TestAdoptedAgain(t *testing.T) {
 	b := start(t, "b", door, declared(world, "sealed"))
 	inc := b.session.inc()
 	door.Hold() // it sees the adoption and the end of its lease together
-	b.session.loop.Run(func() { b.session.adoptOne(ctx, sequencer.TxID(tx), inc) })
+	b.session.loop.Run(func() { b.session.settlements().Adopt(ctx, sequencer.TxID(tx)) })
 	if err := log.Until(ctx, func() bool { return len(adopters(log, sequencer.TxID(tx))) > 0 }); err != nil {
 		t.Fatal(err)
 	}
@@ -295,43 +292,11 @@ func TestLeftBeforeTheView(t *testing.T) {
 		if s.view.Owes() {
 			t.Error("the view shows what was decided before it began")
 		}
-		if again := s.lookForLeft(ctx, s.incarnation); again != 0 {
+		if again := s.settlements().Look(ctx, time.Hour); again != 0 {
 			t.Error("what has an owner is to be adopted")
 		}
-		s.orphans.left.sweep = s.clock.Now().Add(time.Hour)
 	})
 	endLease(t, log, former)
 	b.final(ctx, t, tx)
 	world.expect(t, "set x", "back x")
-}
-
-// The bound after which any sidecar adopts counts from the end of its last owner, who may come back for it.
-func TestBoundCountsFromLastOwner(t *testing.T) {
-	log := newLog()
-	s := start(t, "c", log.Door()).session
-	tx := api.TxName("a", 5, 1)
-	free := s.stand()
-	s.observeLeft(&sequencer.Outcome{Kind: sequencer.OutcomeLeaseEnded, Agent: "a", Incarnation: 5})
-	s.orphans.left.ended[5] = s.clock.Now().Add(-time.Hour)
-	s.orphans.left.last["a"] = s.orphans.left.ended[5]
-	free()
-	rows := []topology.Unsettled{{Tx: tx, Incarnation: 5}}
-	since := func() time.Duration {
-		return time.Since(inside(s, func() []time.Time { return s.leftSince(rows, s.clock.Now()) })[0])
-	}
-	if age := since(); age < time.Hour {
-		t.Errorf("without a later owner it is left since %v", age)
-	}
-	for _, owner := range []string{"b", "a"} { // who adopted it, and the agent's own next session
-		free := s.stand()
-		s.orphans.left.observeOwner(&sequencer.Outcome{Kind: sequencer.OutcomeAdopted, Tx: tx, Agent: owner})
-		s.observeLeft(&sequencer.Outcome{Kind: sequencer.OutcomeLeaseEnded, Agent: owner, Incarnation: 9})
-		free()
-		if age := since(); age > time.Minute {
-			t.Errorf("after %s had it, it is left since %v", owner, age)
-		}
-		free = s.stand()
-		delete(s.orphans.left.last, owner)
-		free()
-	}
 }

@@ -77,11 +77,11 @@ func TestAdoptNamed(t *testing.T) {
 			member := sequencer.TxID(tx.ID())
 			free := a.session.stand()
 			if c.asks {
-				a.session.askedToRetract(member)
+				a.session.settlements().Asked(member)
 			}
 			free()
 			said := sequencer.Outcome{Kind: sequencer.OutcomeRetracting, Tx: member, Agent: "b", Retraction: member,
-				BlockedBy: []sequencer.Blocker{{Tx: orphan, Scope: "order:/gone", Why: whyOrphan},
+				BlockedBy: []sequencer.Blocker{{Tx: orphan, Scope: "order:/gone", Why: "orphan"},
 					{Tx: "a.9.9", Scope: "order:/a", Why: "granted"}}}
 			if c.owner {
 				said.Incarnation = b.session.inc()
@@ -105,68 +105,4 @@ func TestAdoptNamed(t *testing.T) {
 func incarnationOf(tx sequencer.TxID) sequencer.Seq {
 	_, inc, _, _ := api.OwnerOf(tx)
 	return inc
-}
-
-// TestAdoptNamedOnce holds what a sidecar remembers: the last list that was said, without what was adopted, and
-// nothing once the turn has come.
-func TestAdoptNamedOnce(t *testing.T) {
-	a := start(t, "a", newLog().Door())
-	s := a.session
-	defer s.stand()()
-	later := s.clock.Now().Add(time.Hour)
-	wants := func() (out []sequencer.TxID) {
-		txs, _ := s.orphans.namedNow(later)
-		for tx := range txs {
-			out = append(out, tx)
-		}
-		slices.Sort(out)
-		return out
-	}
-	say := func(kind sequencer.OutcomeKind, tx sequencer.TxID, inc sequencer.Seq, by ...sequencer.TxID) {
-		o := &sequencer.Outcome{Kind: kind, Tx: tx, Agent: "b", Incarnation: inc, Retraction: "b.1.1"}
-		for _, one := range by {
-			o.BlockedBy = append(o.BlockedBy, sequencer.Blocker{Tx: one, Why: whyOrphan})
-		}
-		if kind == sequencer.OutcomeAdopted {
-			o.Retraction = ""
-		}
-		s.observeOrphans(o)
-	}
-	for _, step := range []struct {
-		say  func()
-		want []sequencer.TxID
-	}{
-		{func() { say(sequencer.OutcomeRetracting, "b.1.2", 7, "c.1.1", "c.1.2") }, []sequencer.TxID{"c.1.1", "c.1.2"}},
-		{func() { say(sequencer.OutcomeRetracting, "b.1.2", 7, "c.1.1", "c.1.3") }, []sequencer.TxID{"c.1.1", "c.1.3"}},
-		{func() { say(sequencer.OutcomeAdopted, "c.1.1", 9) }, []sequencer.TxID{"c.1.3"}},
-		{func() { say(sequencer.OutcomeTurn, "b.1.2", 7) }, nil},
-		{func() { say(sequencer.OutcomeTurn, "b.1.1", 0) }, []sequencer.TxID{"b.1.1"}},
-		{func() { say(sequencer.OutcomeAdopted, "b.1.1", 9) }, nil},
-		{func() { s.waitsForTurn("b.1.1") }, nil},
-	} {
-		step.say()
-		if got := wants(); !slices.Equal(got, step.want) {
-			t.Errorf("wanted are %v, want %v", got, step.want)
-		}
-	}
-	if _, any := s.orphans.namedNow(later); !any {
-		t.Error("what was said before this session is not looked for")
-	}
-}
-
-// TestAdoptNamedSpread holds that sidecars that are not the first differ in when they adopt.
-func TestAdoptNamedSpread(t *testing.T) {
-	const after = time.Second
-	seen := map[time.Duration]bool{}
-	for i := range 20 {
-		agent := fmt.Sprintf("agent-%d", i)
-		in := adoptIn(after, agent, "b.1.1", false)
-		if in < 4*after || in > 20*after {
-			t.Errorf("%s adopts after %s", agent, in)
-		}
-		seen[in] = true
-	}
-	if len(seen) < 10 || adoptIn(after, "a", "b.1.1", true) != after {
-		t.Errorf("20 agents adopt at %d times", len(seen))
-	}
 }

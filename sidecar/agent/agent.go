@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/coverage"
 	"github.com/hence-dev/hence/sidecar/journal"
@@ -44,7 +44,9 @@ type Agent struct {
 	past
 	ownTxs
 	looseReads
-	settlements
+	settle    *settle.Settler
+	formers   *settle.Formers
+	marks     settle.Marks
 	lease     lease
 	registry  *registry
 	questions questions
@@ -70,7 +72,7 @@ type journals struct {
 
 // running is what runs an agent.
 type running struct {
-	loop      *loop.Loop
+	loop      loop.Timed
 	work      context.Context // of what outlives requests
 	stopWork  context.CancelCauseFunc
 	joinedNow func()          // called after each join
@@ -85,7 +87,6 @@ type running struct {
 type calling struct {
 	tools  gate.Tools // nil: no policy
 	engine engine     // nil: no policy
-	bare   engine     // without a policy: settles what others have left
 	hook   Hook
 }
 
@@ -109,20 +110,12 @@ type presence struct {
 
 // past is what is known of the sessions before, and of what may be left of them.
 type past struct {
-	unentered      sequencer.Seq       // of a join before; when no session came of it, its end costs nothing
-	ended          sequencer.Seq       // the newest incarnation of ours whose lease has ended
-	notice         journal.Notice      // what the agent read before is lost: each conversation's next request is told
-	unnoted        bool                // that it is owed is not in the journal yet
-	former         sequencer.Seq       // the incarnation that the journal was left by
-	joins          []string            // intents of the journal's joins after that, up to the first here
-	since          sequencer.Seq       // the session after which this journal may have missed others; zero: it is new
-	others         *bool               // whether another process had a session since; nil: not looked for
-	displaced      sequencer.Seq       // an incarnation that was live elsewhere until this process joined; zero: none
-	first          sequencer.Seq       // the first incarnation of this process
-	strangersSince time.Time           // a former process, not known to be dead, had a lease then; by the steady clock
-	strangersLease time.Duration       // how long that lasts at most; zero: not known
-	unresolved     []*journal.TxRecord // sealed by the process before this one; how they ended is not known yet
-	resolves       int
+	unentered  sequencer.Seq       // of a join before; when no session came of it, its end costs nothing
+	ended      sequencer.Seq       // the newest incarnation of ours whose lease has ended
+	notice     journal.Notice      // what the agent read before is lost: each conversation's next request is told
+	unnoted    bool                // that it is owed is not in the journal yet
+	unresolved []*journal.TxRecord // sealed by the process before this one; how they ended is not known yet
+	resolves   int
 }
 
 // ownTxs are the transactions of this agent.
@@ -149,16 +142,6 @@ type looseReads struct {
 	covered  *coverage.Log
 
 	resets uint64 // counts the decisions that took all shards away, as the view has shown them
-}
-
-// settlements are what this sidecar has to settle, and what others have left.
-type settlements struct {
-	debts    map[sequencer.TxID]*debt // decided transactions that this sidecar has to settle
-	settles  uint32                   // settle intents of this process
-	settling int                      // of debts; Invariant: those that are running, at most maxSettling
-	orphans  orphans
-	untold   untold
-	dealing  dealing
 }
 
 // observed is told of every decision after the view has it, by the goroutine that applies them: a flow of its own.
@@ -189,7 +172,7 @@ func (s *Agent) observe(o *sequencer.Outcome) {
 	case sequencer.OutcomeRefused:
 		s.observeJoinRefused(o)
 	}
-	s.observeRules(o)
+	s.formers.ObserveRules(o, s.incarnation != 0)
 	if s.live {
 		s.lease.confirm(o.Offset, s.sure())
 	}
@@ -197,10 +180,8 @@ func (s *Agent) observe(o *sequencer.Outcome) {
 		if t := s.txs[o.Tx]; t != nil {
 			s.observeTx(t, o)
 		}
-		s.observeDebt(o)
 	}
-	s.observeOrphans(o)
-	s.observeTurn(o)
+	s.settle.Observe(o)
 	if len(o.Writes)+len(o.Shards) > 0 {
 		s.observeWrites(o)
 	}
@@ -210,7 +191,7 @@ func (s *Agent) observeJoin(o *sequencer.Outcome) {
 	if o.Agent != s.agent {
 		return
 	}
-	if o.Intent == joinIntent(s.joinID) {
+	if o.Intent == api.JoinIntent(s.joinID) {
 		s.joined = o.Seq
 		return
 	}
@@ -225,23 +206,17 @@ func (s *Agent) observeEnd(o *sequencer.Outcome) {
 		return
 	}
 	s.ended = max(s.ended, o.Incarnation)
-	ours := o.Incarnation == s.incarnation || o.Incarnation == s.unentered || o.Incarnation == s.former
-	if o.Intent == joinIntent(s.joinID) && !ours {
-		s.oweAll() // it was alive until now, and its journal is not here
-		s.displaced = cmp.Or(s.displaced, o.Incarnation)
-		s.log.Warn("the journal of this agent's former session is not here: a new folder, or an emptied volume. "+
-			""+journal.WithIt,
-			"former", uint64(o.Incarnation), "journal", s.delivery.Place())
-		s.strangersSince = s.clock.Steady()
-		s.strangersLease = max(s.strangersLease, time.Duration(s.view.LeaseOf(o.Incarnation))*tickLength)
-	}
-	if o.Intent == joinIntent(s.joinID) && o.Incarnation == s.former && s.since == s.former {
-		s.others = new(bool) // it was alive until now, so nobody was in its place
+	if o.Intent == api.JoinIntent(s.joinID) {
+		known := o.Incarnation == s.incarnation || o.Incarnation == s.unentered || o.Incarnation == s.formers.Last()
+		if !known {
+			s.oweAll()
+		}
+		s.formers.EndedByJoin(o.Incarnation, known)
 	}
 	if o.Incarnation != s.incarnation {
 		return
 	}
-	if strings.HasPrefix(o.Intent, "join:") && o.Intent != joinIntent(s.joinID) {
+	if strings.HasPrefix(o.Intent, "join:") && o.Intent != api.JoinIntent(s.joinID) {
 		s.superseded = true
 	}
 	s.lose("its lease ended")
@@ -254,11 +229,7 @@ func (s *Agent) lose(why string) {
 	}
 	s.live = false
 	s.lease.end()
-	for _, d := range s.debts { // the next session owns what its agent left, and nothing that this one had adopted
-		if agent, _, _, _ := api.OwnerOf(d.tx); agent != s.agent {
-			d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
-		}
-	}
+	s.settle.Lost()
 	for _, t := range s.active {
 		s.close(t, phaseLost)
 	}
@@ -324,7 +295,7 @@ func (s *Agent) observeDecision(t *tx, o *sequencer.Outcome) {
 	s.tracing.decided(t, o, s.clock.Now())
 	s.close(t, phaseOver)
 	if !o.Final {
-		s.owe(t.id, o.Seq, o.Kind == sequencer.OutcomeCommitted, true)
+		s.settle.Owe(t.id, o.Seq, o.Kind == sequencer.OutcomeCommitted)
 	}
 	// It rests: after a crash the log is asked, as after one before the decision came.
 	err := s.delivery.Rest(journal.RecordDecided, decisionRecord(t.id, o))
@@ -363,7 +334,7 @@ func (s *Agent) trim() {
 	for len(s.order) > s.limits.Decided {
 		id := s.order[0]
 		s.order = s.order[1:]
-		if t := s.txs[id]; t != nil && s.debts[id] == nil {
+		if t := s.txs[id]; t != nil && !s.settle.Owes(id) {
 			delete(s.txs, id)
 		}
 	}
@@ -439,7 +410,7 @@ func (s *Agent) await(ctx context.Context) error {
 	}
 	ctx, cancel := s.clock.Within(ctx, s.limits.SessionWait)
 	defer cancel()
-	wait := s.until(ctx, func() bool {
+	wait := s.loop.Until(ctx, func() bool {
 		_, err := s.session()
 		return err == nil || s.joinRefused != nil || s.view.BrokenBy() != nil
 	})
@@ -447,11 +418,6 @@ func (s *Agent) await(ctx context.Context) error {
 		return err
 	}
 	return wait
-}
-
-func joinIntent(id string) string {
-	in := sequencer.Intent{Kind: sequencer.IntentJoin, Join: &sequencer.Join{ID: id}}
-	return in.ID()
 }
 
 // now is the incarnation of the live session; zero: there is none.
@@ -483,7 +449,7 @@ func (s *Agent) Health() (out api.Standing) {
 			parts["journal"] = s.unopened
 		}
 		out = api.Standing{Agent: s.agent, Parts: parts, Record: s.delivery.Refused(), Refused: s.notLetIn(),
-			Displaced: uint64(s.displaced), Owed: s.owing(), Incarnation: uint64(s.now())}
+			Displaced: uint64(s.formers.Displaced()), Owed: s.owing(), Incarnation: uint64(s.now())}
 	})
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -167,7 +168,7 @@ func (s *Agent) Touch(ctx context.Context, id string, in *api.Touch) (*api.Touch
 		if err != nil {
 			return nil, err
 		}
-		if most := s.footprintLimit(); len(wants) > most {
+		if most := s.view.FootprintLimit(); len(wants) > most {
 			return nil, api.Problemf(api.CodeLimit, "the touch names %d scopes; at most %d go into one", len(wants), most)
 		}
 		most := int(s.limits.WaitMost.Milliseconds())
@@ -185,9 +186,9 @@ func (s *Agent) Touch(ctx context.Context, id string, in *api.Touch) (*api.Touch
 		if err != nil {
 			return nil, err
 		}
-		if wants = s.view.Widen(wants); len(wants) > s.footprintLimit() {
+		if wants = s.view.Widen(wants); len(wants) > s.view.FootprintLimit() {
 			return nil, api.Problemf(api.CodeLimit, "the touch names %d scopes, with those of stored names that are spelt "+
-				"otherwise; at most %d go into one", len(wants), s.footprintLimit())
+				"otherwise; at most %d go into one", len(wants), s.view.FootprintLimit())
 		}
 		return s.touchFor(ctx, t, asking{wants: wants, wait: time.Duration(wait) * time.Millisecond,
 			bound: ticksOf(in.BoundMs)})
@@ -196,7 +197,7 @@ func (s *Agent) Touch(ctx context.Context, id string, in *api.Touch) (*api.Touch
 
 // ticksOf is a time in ticks of the log, rounded up.
 func ticksOf(ms int) sequencer.Tick {
-	tick := int(tickLength.Milliseconds())
+	tick := int(view.TickLength.Milliseconds())
 	return sequencer.Tick((ms + tick - 1) / tick)
 }
 
@@ -220,7 +221,7 @@ func (s *Agent) settleOf(in *api.Settlement) (*sequencer.Settle, error) {
 		return nil, api.Problemf(api.CodeBadRequest, "effects is empty and none_else is not true: say what was done, "+
 			"or that nothing was")
 	}
-	if most := s.footprintLimit(); len(in.Effects) > most {
+	if most := s.view.FootprintLimit(); len(in.Effects) > most {
 		return nil, api.Problemf(api.CodeLimit, "%d effects; at most %d go into a settlement", len(in.Effects), most)
 	}
 	out := &sequencer.Settle{NoneElse: in.NoneElse}

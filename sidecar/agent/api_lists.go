@@ -197,7 +197,7 @@ func toolItem(server string, d gate.Declared) api.ToolItem {
 
 // registered is what the agent has registered.
 func (s *Agent) registered(ctx context.Context) (list []api.ToolItem, err error) {
-	if err := s.until(ctx, func() bool { return !s.registry.busy }); err != nil { // a change of it is under way
+	if err := s.loop.Until(ctx, func() bool { return !s.registry.busy }); err != nil { // a change of it is under way
 		return nil, err
 	}
 	for server, tools := range s.registry.servers {

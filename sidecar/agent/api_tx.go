@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/sidecar/words"
@@ -288,8 +290,8 @@ func (s *Agent) Explain(ctx context.Context, tx string) (*api.Explain, error) {
 		}
 		d := seen.Describe()
 		d.Workspace = s.workspace
-		calls := s.callsOf(ctx, id, standing{state: d.State, over: seen.Final || seen.Retraction.Final,
-			clean: seen.Clean, back: seen.Retraction.Undone, idle: "its own sidecar releases it"})
+		calls := s.callsOf(ctx, id, settle.Standing{State: d.State, Over: seen.Final || seen.Retraction.Final,
+			Clean: seen.Clean, Back: seen.Retraction.Undone, Idle: "its own sidecar releases it"})
 		out := &api.Explain{Paragraph: words.Sentence(d) + calls, Decision: *d}
 		return s.withUndo(ctx, out), nil
 	})
@@ -304,7 +306,7 @@ func (s *Agent) withUndo(ctx context.Context, out *api.Explain) *api.Explain {
 	}
 	ctx, cancel := s.clock.Within(ctx, view.TableWait)
 	defer cancel()
-	cone, err := do(s, func() (*topology.Cone, error) {
+	cone, err := loop.Do(s.loop, func() (*topology.Cone, error) {
 		return s.events.Cone(ctx, s.workspace, sequencer.TxID(d.Tx))
 	})
 	if err != nil {
@@ -328,15 +330,15 @@ func (s *Agent) explainRow(ctx context.Context, id sequencer.TxID, unknown error
 	}
 	short, cancel := s.clock.Within(ctx, view.TableWait)
 	defer cancel()
-	got, err := do(s, func() (*topology.Closure, error) { return s.events.Closure(short, s.workspace, id, 1) })
+	got, err := loop.Do(s.loop, func() (*topology.Closure, error) { return s.events.Closure(short, s.workspace, id, 1) })
 	if err != nil || got == nil {
 		return nil, unknown
 	}
 	for i := range got.Rows {
 		if got.Rows[i].Tx == id {
 			out := words.ExplainRow(s.workspace, &got.Rows[i])
-			out.Paragraph += s.callsOf(ctx, id, standing{state: out.Decision.State, over: out.Decision.Final,
-				idle: "its own sidecar releases it"})
+			out.Paragraph += s.callsOf(ctx, id, settle.Standing{State: out.Decision.State, Over: out.Decision.Final,
+				Idle: "its own sidecar releases it"})
 			return s.withUndo(ctx, out), nil
 		}
 	}
@@ -361,7 +363,7 @@ func (s *Agent) Retract(ctx context.Context, tx string, in *api.Retract) (*api.R
 		if len(in.Reason) > maxNameBytes {
 			return nil, api.Problemf(api.CodeBadRequest, "reason has more than %d bytes", maxNameBytes)
 		}
-		out, err := s.retract(ctx, id, in.DryRun)
+		out, err := s.settle.Retract(ctx, id, in.DryRun)
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
@@ -93,7 +95,7 @@ func (s *Agent) needed(ctx context.Context, id sequencer.TxID) ([]sequencer.Appr
 		return live.Transactions[i].Approvals, nil
 	}
 	// The fold may have decided it by now, and the view is on its way there.
-	_, err = do(s, func() (any, error) { return nil, s.view.ReachWithin(ctx, live.Seq, view.TableWait) })
+	_, err = loop.Do(s.loop, func() (any, error) { return nil, s.view.ReachWithin(ctx, live.Seq, view.TableWait) })
 	switch {
 	case err != nil:
 		return nil, err
@@ -154,10 +156,10 @@ func (s *Agent) Unapproved(ctx context.Context, page api.Page) (*api.EffectList,
 // shown are calls as somebody sees them who is asked to approve them: arguments only when they are those that were
 // sealed.
 func (s *Agent) shown(ctx context.Context, t *topology.LiveTx, missing []sequencer.Approval) (out []api.Receipt) {
-	events, err := s.effectsInLog(ctx, t.Tx)
+	events, err := s.settle.Effects(ctx, t.Tx)
 	calls := []gate.Progress{}
 	if err == nil {
-		calls, err = s.fromLog(t.Tx, events)
+		calls, err = s.settle.FromLog(t.Tx, events)
 	}
 	for _, a := range missing {
 		one := api.Receipt{Tx: string(t.Tx), Index: &a.Index, Agent: t.Agent, State: api.EffectUnapproved,
@@ -169,7 +171,7 @@ func (s *Agent) shown(ctx context.Context, t *topology.LiveTx, missing []sequenc
 		case i < 0:
 			one.Note = "the log does not say what it is: deny it"
 		default:
-			was := receipt(calls[i], standing{})
+			was := settle.Receipt(calls[i], settle.Standing{})
 			one.Tool, one.Class, one.Scopes, one.Key = was.Tool, was.Class, was.Scopes, was.Key
 			if one.Args = calls[i].Args; argsSum(one.Args) != a.Args {
 				one.Args, one.Note = nil, "the arguments in the log are not those that were sealed: deny it"
@@ -184,7 +186,7 @@ func (s *Agent) shown(ctx context.Context, t *topology.LiveTx, missing []sequenc
 func (s *Agent) underWay(ctx context.Context) (topology.Live, error) {
 	ctx, cancel := s.clock.Within(ctx, view.TableWait)
 	defer cancel()
-	live, err := do(s, func() (topology.Live, error) { return s.events.Live(ctx, s.workspace) })
+	live, err := loop.Do(s.loop, func() (topology.Live, error) { return s.events.Live(ctx, s.workspace) })
 	if err != nil {
 		return live, api.Problemf(api.CodeLog, "what waits for approval cannot be asked for: %v", err)
 	}
@@ -253,7 +255,7 @@ func (s *Agent) tellApproval(ctx context.Context, id sequencer.TxID, word sequen
 		return err
 	}
 	if o != nil && o.Kind == sequencer.OutcomeRefused {
-		return notTaken(o, "call %d of %s is as it was", word.Index, id)
+		return words.NotTaken(o, "call %d of %s is as it was", word.Index, id)
 	}
 	if o == nil && !s.heard(id, word) {
 		return api.Problemf(api.CodeNotReady, "the session ended before the log answered: send it again")

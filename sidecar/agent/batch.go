@@ -428,7 +428,7 @@ func (s *Agent) sealOnly(ctx context.Context, t *tx, slot *once.Slot) (*api.Deci
 
 // fits refuses more scopes than a footprint has.
 func (s *Agent) fits(n int) error {
-	if most := s.footprintLimit(); n > most {
+	if most := s.view.FootprintLimit(); n > most {
 		return api.Problemf(api.CodeLimit, "the commit names %d scopes in its reads; at most %d go into one, so "+
 			"read patterns", n, most)
 	}

@@ -67,18 +67,16 @@ func TestForeignScopesAreNotTheEnd(t *testing.T) {
 	must(tx.Seal(ctx))(t)
 	<-world.entered
 	s := a.session
-	free := s.stand()
-	d, inc := s.debts[sequencer.TxID(tx.ID())], s.incarnation
-	free()
+	id := sequencer.TxID(tx.ID())
 	foreign := gate.Settlement{Effects: []sequencer.Settled{{Scopes: []sequencer.Scope{"res:/other"},
 		Result: sequencer.ResultLeaked}}}
-	if err := inside(s, func() error { return s.appendSettlement(ctx, d, foreign, inc) }); err != nil {
+	if err := inside(s, func() error { return s.settlements().Append(ctx, id, foreign) }); err != nil {
 		t.Fatal(err)
 	}
 	if last := log.Outcomes()[log.Seq()-1]; last.Code != sequencer.CodeWrongScopes {
 		t.Fatalf("the foreign settlement: %s %s", last.Kind, last.Code)
 	}
-	if err := inside(s, func() error { return s.settleOnce(ctx, d, nil, inc) }); err != nil {
+	if err := inside(s, func() error { return s.settlements().Settle(ctx, id) }); err != nil {
 		t.Fatal(err)
 	}
 	a.final(ctx, t, tx.ID())
@@ -117,7 +115,7 @@ func TestObservedTogether(t *testing.T) {
 	listed := func() bool {
 		found := map[string]bool{}
 		for _, r := range log.Residue() {
-			if r.Tool == observedTool && r.Result == sequencer.ResultUnresolved {
+			if r.Tool == "observed" && r.Result == sequencer.ResultUnresolved {
 				found[string(r.Tx)] = true
 			}
 		}

@@ -185,7 +185,7 @@ func (s *Agent) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list i
 		own := view.Revision{Writer: t.id, Media: mine.Type, Content: mine.Content, Ref: mine.Ref}
 		return &reading{scope: scope, rev: own, view: s.view.At(), pending: true, overtaken: t.overtaken}, nil
 	}
-	if t.size()+len(want) > s.footprintLimit() {
+	if t.size()+len(want) > s.view.FootprintLimit() {
 		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already; read a pattern instead", t.size())
 	}
 	got := s.look(scope, list)
@@ -205,9 +205,6 @@ func (s *Agent) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list i
 	}
 	return got, nil
 }
-
-// footprintLimit leaves room for the loose reads that may join a seal as one of everything.
-func (s *Agent) footprintLimit() int { return int(s.view.Settings().Rules.MaxScopes) - 1 }
 
 // look reads the view. The seq it returns is the view's when the read left, whatever happens to its answer later.
 func (s *Agent) look(scope sequencer.Scope, list int) *reading {

@@ -8,6 +8,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -65,7 +66,9 @@ func (s *Agent) keepContent(ctx context.Context, t *tx, w *sequencer.ShardWrite)
 // without the one before for proof that this is lost, and no more than one part waits in memory and journal.
 func (s *Agent) keepChain(ctx context.Context, t *tx, w *sequencer.ShardWrite) (*sequencer.Ref, error) {
 	body := w.Content
-	of, err := do(s, func() (sequencer.Hash, error) { return sha256.Sum256(body), nil }) // others go on meanwhile
+	of, err := loop.Do(s.loop, func() (sequencer.Hash, error) { // others go on meanwhile
+		return sha256.Sum256(body), nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +139,7 @@ func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) 
 	if body, ok := s.view.Contents.Get(rev.Ref.SHA256); ok {
 		return body, nil
 	}
-	body, err := do(s, func() ([]byte, error) { return s.events.Content(ctx, s.workspace, *rev.Ref) })
+	body, err := loop.Do(s.loop, func() ([]byte, error) { return s.events.Content(ctx, s.workspace, *rev.Ref) })
 	if err != nil {
 		return nil, unread(rev.Ref, err)
 	}

@@ -64,9 +64,9 @@ func (s *Agent) checkDelta(ctx context.Context, t *tx, w writing) (*sequencer.Sh
 		return nil, api.Problemf(api.CodeLimit, "the transaction would carry %d bytes of contents, and %d go into one", n,
 			now.Rules.MaxInlineTotal)
 	}
-	full := t.write(w.scope) == nil && t.size() >= s.footprintLimit()
+	full := t.write(w.scope) == nil && t.size() >= s.view.FootprintLimit()
 	if full {
-		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.footprintLimit())
+		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.view.FootprintLimit())
 	}
 	return delta, s.goesWith(ctx, delta)
 }

@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
@@ -35,10 +36,7 @@ type engine interface {
 	Read(ctx context.Context, e gate.Effect) (gate.Answer, error)
 	// Finish finds out what became of an eager call whose outcome is unknown.
 	Finish(ctx context.Context, p gate.Progress, claim gate.Claim) (gate.Progress, error)
-	// Release makes the calls that a commit has let go.
-	Release(ctx context.Context, effects []gate.Progress, claim gate.Claim) (gate.Settlement, error)
-	// Undo compensates the calls of an aborted or retracted transaction.
-	Undo(ctx context.Context, effects []gate.Progress, claim gate.Claim) (gate.Settlement, error)
+	settle.Engine
 	// Calls is how many calls are being made now.
 	Calls() int
 }
@@ -207,9 +205,9 @@ func (c capped) Adapter(tool string) (gate.Adapter, error) {
 
 // effectOf gives a call its place in the transaction.
 func (s *Agent) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCall) (gate.Effect, error) {
-	if n := t.size() + 1 + len(tool.Scopes); n > s.footprintLimit() {
+	if n := t.size() + 1 + len(tool.Scopes); n > s.view.FootprintLimit() {
 		return gate.Effect{}, api.Problemf(api.CodeLimit, "the transaction would name %d scopes; at most %d go into one", n,
-			s.footprintLimit())
+			s.view.FootprintLimit())
 	}
 	total := len(c.args)
 	for _, i := range t.effects {
@@ -221,7 +219,7 @@ func (s *Agent) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCall)
 			total, maxTxArgs)
 	}
 	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(t.next()), Tool: tool,
-		Args: c.args, Traceparent: traceOf(ctx), At: wallTime(s.clock.Now().UnixMilli())}
+		Args: c.args, Traceparent: traceOf(ctx), At: settle.TimeOf(s.clock.Now().UnixMilli())}
 	if at := t.indexOf(c.call); at >= 0 {
 		e.Index = uint32(at)
 	}
@@ -268,14 +266,6 @@ func exact(text json.RawMessage) (v any) {
 	return v
 }
 
-// wallTime is a time as events have it; zero: the event has none.
-func wallTime(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
-}
-
 // readTool makes a call that changes nothing. What it read is as old as the view was when the call left.
 func (s *Agent) readTool(ctx context.Context, t *tx, e gate.Effect) (*api.Receipt, error) {
 	if t.begin.Mode == sequencer.Locked {
@@ -286,7 +276,7 @@ func (s *Agent) readTool(ctx context.Context, t *tx, e gate.Effect) (*api.Receip
 	view := s.view.At()
 	bound, cancel := s.clock.Within(ctx, e.Tool.MaxTime)
 	defer cancel()
-	answer, err := do(s, func() (gate.Answer, error) { return s.engine.Read(bound, e) }) // its sink answers
+	answer, err := loop.Do(s.loop, func() (gate.Answer, error) { return s.engine.Read(bound, e) }) // its sink answers
 	if err != nil {
 		return nil, api.Problemf(api.CodeToolUnreachable, "%s did not answer: %v", e.Tool.Name, err)
 	}
@@ -304,7 +294,7 @@ func (s *Agent) readTool(ctx context.Context, t *tx, e gate.Effect) (*api.Receip
 		t.pin(*e.Tool.Pin)
 	}
 	s.metrics.Effect(e.Tool.Class, "done")
-	out := receipt(gate.Progress{Effect: e, Started: true, Answer: &answer}, standing{state: api.StateOpen})
+	out := settle.Receipt(gate.Progress{Effect: e, Started: true, Answer: &answer}, settle.Standing{State: api.StateOpen})
 	out.Index, out.View, out.Overtaken = nil, uint64(view), t.overtaken
 	return out, nil
 }
@@ -365,11 +355,6 @@ func (s *Agent) argsOf(ctx context.Context, t *tx, e gate.Effect) (*topology.Eff
 	ref, err := s.keepBody(ctx, t, "", "application/json", e.Args)
 	text.Args, text.ArgsRef = nil, ref
 	return text, err
-}
-
-// progress is what is known of one call.
-func (s *Agent) progress(id sequencer.TxID, index uint32) (gate.Progress, bool) {
-	return s.delivery.Call(id, index)
 }
 
 // pin adds a tool that the transaction's plan relies on.
@@ -438,7 +423,7 @@ func (s *Agent) runTool(ctx context.Context, t *tx, e gate.Effect, slot *once.Sl
 // outcome may still have to be repeated, which would then undo what this one has done.
 func (s *Agent) finishBefore(ctx context.Context, t *tx, e gate.Effect) error {
 	for _, i := range slices.Clone(t.effects) {
-		if !i.effect.Tool.Class.Eager() || !meet(i.effect.Tool.Scopes, e.Tool.Scopes) {
+		if !i.effect.Tool.Class.Eager() || !api.Meet(i.effect.Tool.Scopes, e.Tool.Scopes) {
 			continue
 		}
 		if err := s.finish(ctx, t, i); err != nil {
@@ -496,7 +481,7 @@ func (s *Agent) withdraw(t *tx, i *issued) {
 		return
 	}
 	s.loop.Moved(&t.changed)
-	err := marks{s}.Mark(gate.Mark{Tx: t.id, Index: i.effect.Index, Step: gate.StepDropped, Detail: "it never ran"})
+	err := s.marks.Mark(gate.Mark{Tx: t.id, Index: i.effect.Index, Step: gate.StepDropped, Detail: "it never ran"})
 	if err != nil {
 		s.log.Error("a call that never ran is still in the journal", "tx", string(t.id), "cause", err)
 	}
@@ -504,7 +489,7 @@ func (s *Agent) withdraw(t *tx, i *issued) {
 
 // afterRun draws what follows from a call's end for its transaction.
 func (s *Agent) afterRun(t *tx, i *issued, err error) {
-	p, known := s.progress(t.id, i.effect.Index)
+	p, known := s.delivery.Call(t.id, i.effect.Index)
 	switch {
 	case err == nil || !known:
 		if p.Answer != nil && p.Answer.Refused {
@@ -556,7 +541,7 @@ func (s *Agent) stands(t *tx, i *issued) bool {
 
 // ranTool is the answer to a call that was made.
 func (s *Agent) ranTool(ctx context.Context, t *tx, i *issued, err error) (*api.Receipt, error) {
-	p, known := s.progress(t.id, i.effect.Index)
+	p, known := s.delivery.Call(t.id, i.effect.Index)
 	switch {
 	case err == nil, p.Answer != nil, known && p.Tool.Class.Gated():
 		return s.stillOpen(t, p)
@@ -594,14 +579,14 @@ func (s *Agent) flush(ctx context.Context, t *tx) error {
 
 // finish finds out what became of an eager call.
 func (s *Agent) finish(ctx context.Context, t *tx, i *issued) error {
-	p, known := s.progress(t.id, i.effect.Index)
+	p, known := s.delivery.Call(t.id, i.effect.Index)
 	if known && p.Started && p.Answer == nil && !p.GivenUp {
 		if err := s.stretchLease(ctx, i.effect.Tool.MaxTime); err != nil {
 			return err
 		}
 		leased := s.under(ctx, t.incarnation)
-		done, err := do(s, func() (gate.Progress, error) { return s.engine.Finish(leased, p, gate.ClaimOwn) })
-		if p, _ = s.progress(t.id, i.effect.Index); err != nil && !p.GivenUp {
+		done, err := loop.Do(s.loop, func() (gate.Progress, error) { return s.engine.Finish(leased, p, gate.ClaimOwn) })
+		if p, _ = s.delivery.Call(t.id, i.effect.Index); err != nil && !p.GivenUp {
 			return api.Problemf(api.CodeUndecided, "the outcome of %s, call %d, is not known yet: send this again (%v)",
 				i.effect.Tool.Name, i.effect.Index, err)
 		}
@@ -672,12 +657,12 @@ func (s *Agent) shardCall(ctx context.Context, t *tx, tool gate.Tool, shard gate
 
 // roomForPin: a call that is a read or a write names its tool besides.
 func (s *Agent) roomForPin(t *tx, pin *sequencer.Pin) error {
-	if pin == nil || slices.Contains(t.pinned, *pin) || t.size()+2 <= s.footprintLimit() {
+	if pin == nil || slices.Contains(t.pinned, *pin) || t.size()+2 <= s.view.FootprintLimit() {
 		return nil
 	}
 	return api.Problemf(api.CodeLimit, "the transaction names %d scopes and tools already; at most %d go into one",
 		t.size(),
-		s.footprintLimit())
+		s.view.FootprintLimit())
 }
 
 func (s *Agent) shardRead(ctx context.Context, t *tx, scope sequencer.Scope, out *api.Receipt) error {

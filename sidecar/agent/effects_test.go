@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -44,16 +43,6 @@ func TestKeysOfTwoLogs(t *testing.T) {
 		a.final(ctx, t, tx.ID())
 	}
 	world.expect(t, "set x", "charge x", "back x", "back x", "set y", "charge y", "back y", "back y")
-}
-
-// A compensation that its sink has refused did not undo anything, though it was answered.
-func TestRefusedCompensationIsShown(t *testing.T) {
-	p := gate.Progress{Started: true, Answer: &gate.Answer{}, Undoing: true}
-	p.Apply(gate.Mark{Step: gate.StepUndoLost, Answer: &gate.Answer{Refused: true}})
-	held, _ := heldState(p, standing{})
-	if ran := ranState(p, standing{}); ran != api.EffectUndoLost || held != api.EffectUndoLost {
-		t.Errorf("it is shown as %s and %s", ran, held)
-	}
 }
 
 // An eager call runs before the commit, a held one after it, and the world sees each once.

@@ -25,7 +25,7 @@ func TestCallAfterUnknown(t *testing.T) {
 		if err := s.mayRun(ctx, own, i); err != nil {
 			return err
 		}
-		return marks{s}.Mark(gate.Mark{Tx: own.id, Index: 0, Step: gate.StepStarted})
+		return s.marks.Mark(gate.Mark{Tx: own.id, Index: 0, Step: gate.StepStarted})
 	})
 	if err != nil {
 		t.Fatal(err)

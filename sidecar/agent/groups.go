@@ -68,7 +68,7 @@ func (s *Agent) choose(ctx context.Context, group string, winner *tx) error {
 	case known:
 		return s.chosen(group, winner, was)
 	case o != nil && o.Kind == sequencer.OutcomeRefused:
-		return notTaken(o, "%s is not chosen in group %s", winner.id, group)
+		return words.NotTaken(o, "%s is not chosen in group %s", winner.id, group)
 	}
 	return api.Problemf(api.CodeNotReady, "the session ended before the choice was in the log: begin the group anew")
 }

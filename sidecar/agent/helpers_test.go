@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/client"
 	face "github.com/hence-dev/hence/sidecar/http"
 	"github.com/hence-dev/hence/sidecar/internal/conform"
@@ -125,3 +126,6 @@ func checked(t *testing.T, next *http.Transport) http.RoundTripper {
 }
 
 func newLog() *memlog.Log { return memlog.New("default") }
+
+// settlements looks into what settles for the agent, inside of the loop.
+func (s *Agent) settlements() settle.Probe { return settle.Probe{Settler: s.settle} }

@@ -165,7 +165,7 @@ func (s *Agent) askHook(t *tx, in *sequencer.Intent) {
 		return
 	}
 	in.Seal.Hook = true
-	in.Seal.VerdictTicks = sequencer.Tick(s.hook.Timeout/tickLength) + hookSpare
+	in.Seal.VerdictTicks = sequencer.Tick(s.hook.Timeout/view.TickLength) + hookSpare
 	footprint := in.Seal.Footprint()
 	body, err := json.Marshal(s.hookedOf(t, in.Seal, footprint))
 	if err != nil {

@@ -1,11 +1,9 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -13,6 +11,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 )
@@ -48,7 +47,7 @@ func (s *Agent) join(ctx context.Context) error {
 // log: a later start must know that what came of it was no other process.
 func (s *Agent) nameJoin() error {
 	entered := s.joinID == "" || s.joined != 0
-	if !entered && (s.joinRefused == nil || s.joinRefused.Intent != joinIntent(s.joinID)) {
+	if !entered && (s.joinRefused == nil || s.joinRefused.Intent != api.JoinIntent(s.joinID)) {
 		return nil
 	}
 	id := randomID()
@@ -58,11 +57,7 @@ func (s *Agent) nameJoin() error {
 	if s.joinID, s.joinSent = id, s.clock.Steady(); entered {
 		s.unentered, s.joined = s.joined, 0
 	}
-	if s.first == 0 {
-		if s.joins = append(s.joins, joinIntent(id)); entered {
-			s.others = nil // another process may have come after the join of which no session came
-		}
-	}
+	s.formers.Joining(id, entered)
 	return nil
 }
 
@@ -70,7 +65,7 @@ func (s *Agent) nameJoin() error {
 func (s *Agent) awaitView(ctx context.Context) error {
 	ctx, cancel := s.clock.Within(ctx, view.PauseMost)
 	defer cancel()
-	_ = s.until(ctx, func() bool { return s.view.Ready() == nil })
+	_ = s.loop.Until(ctx, func() bool { return s.view.Ready() == nil })
 	return s.view.Ready()
 }
 
@@ -86,7 +81,7 @@ func (s *Agent) askToJoin(ctx context.Context, id string, before *sequencer.Outc
 	if _, err := s.append(ctx, in); err != nil {
 		return 0, fmt.Errorf("append the join: %w", err)
 	}
-	err = s.until(ctx, func() bool { return s.joined != 0 || s.joinRefused != before })
+	err = s.loop.Until(ctx, func() bool { return s.joined != 0 || s.joinRefused != before })
 	if err != nil {
 		return 0, fmt.Errorf("wait for the join's decision: %w", err)
 	}
@@ -99,10 +94,10 @@ func (s *Agent) askToJoin(ctx context.Context, id string, before *sequencer.Outc
 // observeJoinRefused: the log does not let this agent in, for now. It is asked again after a pause that doubles from
 // one refusal to the next: what has to end first, the session of another agent, lasts for seconds at least.
 func (s *Agent) observeJoinRefused(o *sequencer.Outcome) {
-	if s.joinID == "" || o.Intent != joinIntent(s.joinID) || s.joined != 0 {
+	if s.joinID == "" || o.Intent != api.JoinIntent(s.joinID) || s.joined != 0 {
 		return
 	}
-	s.joinPause = min(max(2*s.joinPause, view.PauseMost), pauseAsking)
+	s.joinPause = min(max(2*s.joinPause, view.PauseMost), view.PauseAsking)
 	s.joinRefused, s.joinAfter = o, s.clock.Now().Add(s.joinPause)
 }
 
@@ -125,7 +120,7 @@ func (s *Agent) firstLogic(ctx context.Context) (uint32, error) {
 	if s.view.At() > 0 {
 		return sequencer.Logic, nil
 	}
-	logic, err := do(s, func() (uint32, error) { return s.events.KnownLogic(ctx, s.workspace) })
+	logic, err := loop.Do(s.loop, func() (uint32, error) { return s.events.KnownLogic(ctx, s.workspace) })
 	if err != nil {
 		return 0, fmt.Errorf("ask which logic the processors know: %w", err)
 	}
@@ -147,7 +142,7 @@ func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.T
 	}
 	failpoint.Hit(failpoint.SessionBefore)
 	err := s.delivery.Session(journal.JoinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq,
-		Boot: s.delivery.Boot, Since: s.mayHaveHadOthers()})
+		Boot: s.delivery.Boot, Since: s.formers.MayHaveHadOthers()})
 	if err != nil {
 		return fmt.Errorf("begin the session in the journal: %w", err)
 	}
@@ -163,9 +158,7 @@ func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.T
 	}
 	s.joinRefused, s.joinAfter, s.joinPause = nil, time.Time{}, 0
 	s.incarnation, s.count, s.watermark, s.marked = seq, 0, seq, s.clock.Now()
-	if s.first == 0 {
-		s.first = seq
-	}
+	s.formers.Entered(seq)
 	s.lease.begin(sent, s.sure())
 	if s.live = s.ended < seq; !s.live {
 		s.lease.end()
@@ -175,9 +168,9 @@ func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.T
 		return errors.New("the lease ended before the session began")
 	}
 	s.log.Info("the session is live", "incarnation", uint64(seq), "workspace", s.workspace, "agent", s.agent)
-	s.loop.Go(func(ctx context.Context) { s.findOwed(ctx, seq) })
+	s.loop.Go(func(ctx context.Context) { s.settle.FindOwed(ctx, seq) })
 	s.learnFormat(s.clock.Now())
-	s.settleAll(ctx)
+	s.settle.Start()
 	return nil
 }
 
@@ -185,7 +178,7 @@ func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.T
 func (s *Agent) sameLog(ctx context.Context) error {
 	ctx, cancel := s.clock.Within(ctx, idTry)
 	defer cancel()
-	id, err := do(s, func() (string, error) { return s.events.ID(ctx) })
+	id, err := loop.Do(s.loop, func() (string, error) { return s.events.ID(ctx) })
 	if err == nil && gate.Origin(id, s.workspace) != s.where() {
 		err = streams.ErrOtherLog
 	}
@@ -212,14 +205,10 @@ func (s *Agent) adopt(l *journal.Ledger) {
 		s.log.Warn("the machine was started again, or is another one: what the agent read last may not be in the journal, " +
 			"so each of its conversations is told once to read again")
 	}
-	s.former, s.since = l.Joined.Incarnation, cmp.Or(l.Joined.Since, l.Joined.Incarnation)
+	s.formers.Left(l)
 	s.notice.Apply(l.Notice.Record())
 	if other {
 		s.oweAll()
-	}
-	s.waitsOf(l.Waits)
-	for _, id := range l.Joining {
-		s.joins = append(s.joins, joinIntent(id))
 	}
 	if l.Joined.Incarnation != 0 {
 		s.log.Info("going on with the journal of the former session", "former", uint64(l.Joined.Incarnation),
@@ -246,7 +235,7 @@ func (s *Agent) adopt(l *journal.Ledger) {
 		case r.Decided != nil && r.Decided.Final:
 			t.outcome, t.phase, t.final = r.Decided.Outcome(id), phaseOver, true
 			t.clean = r.Decided.Clean
-		case r.Vain(s.former): // an earlier start has asked the log, which may have forgotten it since
+		case r.Vain(s.formers.Last()): // an earlier start has asked the log, which may have forgotten it since
 		default:
 			t.fate = fateUnread
 			s.unresolved = append(s.unresolved, r)
@@ -254,8 +243,6 @@ func (s *Agent) adopt(l *journal.Ledger) {
 	}
 	s.trim()
 }
-
-var errResolved = errors.New("every decision up to the join was seen")
 
 // resolve reads how the former process's transactions ended. The join has ended its lease, so each of them is decided
 // before it, or never reached the log.
@@ -271,30 +258,26 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) error {
 	ctx, cancel := s.clock.Within(ctx, resolveTry)
 	defer cancel()
 	others := false
-	err := s.follow(ctx, from, func(o *sequencer.Outcome) error {
-		others = others || s.isOthers(o)
+	read, err := s.settle.Through(ctx, from, func(o *sequencer.Outcome) (last bool) {
+		others = others || s.formers.IsOthers(o)
 		if t := s.txs[o.Tx]; t != nil && t.outcome == nil {
 			s.observeTx(t, o)
 		} else if t != nil {
 			t.final, t.clean = t.final || o.Final, t.clean || view.ReleasedAll(o)
 		}
-		s.observeDebt(o)
-		if o.Seq >= s.view.At() {
-			return errResolved
-		}
-		return nil
+		s.settle.ObserveDebt(o)
+		return o.Seq >= s.view.At()
 	})
-	if s.resolves++; !errors.Is(err, errResolved) && !errors.Is(err, streams.ErrGone) && s.resolves < maxResolves {
+	if s.resolves++; !read && !errors.Is(err, streams.ErrGone) && s.resolves < maxResolves {
 		return fmt.Errorf("read how the former session's transactions ended: %w", err)
 	}
-	if !errors.Is(err, errResolved) {
+	if !read {
 		s.log.Error("how the former session's sealed transactions ended is not known", "count", len(records), "cause", err)
 	}
-	read := errors.Is(err, errResolved)
 	for _, r := range records {
 		s.resolved(r, read)
 		if others || !read { // others may have worked on it
-			s.share(r.Tx, s.debts[r.Tx])
+			s.settle.Share(r.Tx)
 		}
 	}
 	s.unresolved = nil
@@ -323,40 +306,6 @@ const maxResolves = 3
 // What a start has learned of the time before it, and what rests on that, is in the journal first: the next start has
 // the former session in its journal and would see nothing strange in the log.
 
-// leaseNow is how long a lease lasts under the rules of now; zero: they are not known.
-func (s *Agent) leaseNow() time.Duration {
-	if !s.view.Settings().Known {
-		return 0
-	}
-	return s.leaseTime()
-}
-
-// strangersUntil is when no former process that may be alive has a lease any more, by the steady clock. It had its
-// lease under the rules of then; later ones can only make that longer.
-func (s *Agent) strangersUntil() time.Time {
-	if s.strangersSince.IsZero() {
-		return time.Time{}
-	}
-	s.strangersLease = max(s.strangersLease, s.leaseNow())
-	if s.strangersLease == 0 {
-		return s.clock.Steady().Add(view.PauseMost) // asked again until the rules are known
-	}
-	return s.strangersSince.Add(s.strangersLease)
-}
-
-// observeRules: rules that a former process may have its lease under are in force, or were until now.
-func (s *Agent) observeRules(o *sequencer.Outcome) {
-	if o.Rules == nil || s.strangersSince.IsZero() || time.Duration(o.Rules.LeaseTicks)*tickLength <= s.strangersLease {
-		return
-	}
-	s.strangersLease = time.Duration(o.Rules.LeaseTicks) * tickLength
-	if s.incarnation != 0 { // else the journal gets it with the session
-		if err := s.recordWaits(); err != nil {
-			s.log.Error("that a former process may have a longer lease is not in the journal", "cause", err)
-		}
-	}
-}
-
 // keepLearned puts what a start has learned into the journal, before the session that it rests on.
 func (s *Agent) keepLearned() error {
 	if s.unnoted {
@@ -365,85 +314,7 @@ func (s *Agent) keepLearned() error {
 		}
 		s.unnoted = false
 	}
-	if s.strangersSince.IsZero() {
-		return nil
-	}
-	if until := s.strangersUntil(); !until.After(s.clock.Steady()) {
-		s.strangersSince, s.strangersLease = time.Time{}, 0
-	}
-	return s.recordWaits()
-}
-
-// recordWaits journals how long a former process may have its lease.
-func (s *Agent) recordWaits() error {
-	w := journal.WaitsRecord{Boot: s.delivery.Boot, Lease: s.strangersLease}
-	if !s.strangersSince.IsZero() {
-		w.Since = s.strangersSince.UnixNano()
-	}
-	return s.delivery.Record(journal.RecordWaits, w)
-}
-
-// waitsOf goes on with what the former start had to wait for. Under another boot, or an unknown one, its clock says
-// nothing: the whole lease passes again.
-func (s *Agent) waitsOf(w *journal.WaitsRecord) {
-	if w == nil || w.Since == 0 {
-		return
-	}
-	s.strangersSince, s.strangersLease = s.clock.Steady(), w.Lease
-	if since := time.Unix(0, w.Since); w.Boot != "" && w.Boot == s.delivery.Boot && since.Before(s.strangersSince) {
-		s.strangersSince = since
-	}
-}
-
-// isOthers reports whether a decision lets another process of this agent in that came after this journal's last
-// session or, as long as nobody has looked, an earlier one: what was made or undone then this journal does not know.
-func (s *Agent) isOthers(o *sequencer.Outcome) bool {
-	between := o.Seq > s.since && (s.first == 0 || o.Seq < s.first)
-	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && between && !slices.Contains(s.joins, o.Intent)
-}
-
-// hadOthers reports whether there was such a process. A copy of a journal, or one from before a sidecar's last move,
-// is whole and locked, and yet not the predecessor's.
-func (s *Agent) hadOthers(ctx context.Context) (bool, error) {
-	known, from, to := s.others, s.since, s.first
-	if known != nil || from == 0 {
-		return known != nil && *known, nil
-	}
-	ctx, cancel := s.clock.Within(ctx, resolveTry)
-	defer cancel()
-	found := false
-	err := s.follow(ctx, from, func(o *sequencer.Outcome) error {
-		if found = found || s.isOthers(o); found || o.Seq >= to {
-			return errResolved
-		}
-		s.since = o.Seq // the next try goes on here, also after a restart
-		return nil
-	})
-	if !errors.Is(err, errResolved) && !errors.Is(err, streams.ErrGone) {
-		return false, fmt.Errorf("find out which sidecars the agent has had: %w", err)
-	}
-	found = found || errors.Is(err, streams.ErrGone)
-	s.others = &found
-	return found, nil
-}
-
-// mayHaveHadOthers is the session since which there may have been such a process; zero: there was none. The journal
-// has it with the next session: the start after that would see an own session in the log, and nothing strange before.
-func (s *Agent) mayHaveHadOthers() sequencer.Seq {
-	if s.others != nil && !*s.others {
-		return 0
-	}
-	return s.since
-}
-
-// share: somebody else has adopted a transaction, and may have made calls that this journal does not know;
-func (s *Agent) share(id sequencer.TxID, d *debt) {
-	if d != nil {
-		d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
-	}
-	if err := s.delivery.Share(id); err != nil {
-		s.log.Error("that a settlement had another owner is not in the journal", "tx", string(id), "cause", err)
-	}
+	return s.formers.Keep()
 }
 
 // tellForgotten is the 410 that a conversation is owed, once. The journal has that it was told when it

@@ -9,6 +9,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 )
@@ -17,7 +18,7 @@ import (
 // nothing here. Until then no request is taken.
 func (s *Agent) openJournal(ctx context.Context) error {
 	var err error
-	wait := s.retry(ctx, func() error {
+	wait := s.loop.Retry(ctx, func() error {
 		err = s.tryJournal(ctx)
 		s.unopened = err
 		if s.patient || errors.Is(err, journal.ErrNotKnown) {
@@ -39,7 +40,7 @@ const idTry = 5 * time.Second
 func (s *Agent) tryJournal(ctx context.Context) error {
 	try, cancel := s.clock.Within(ctx, idTry)
 	defer cancel()
-	id, err := do(s, func() (string, error) { return s.events.ID(try) })
+	id, err := loop.Do(s.loop, func() (string, error) { return s.events.ID(try) })
 	if err != nil {
 		return fmt.Errorf("the log's id is %w: %w", journal.ErrNotKnown, err)
 	}
@@ -99,3 +100,5 @@ func (s *Agent) ofThisLog(ctx context.Context, l *journal.Ledger, written time.T
 	}
 	return false, err
 }
+
+var errResolved = errors.New("all that was looked for in the log was seen")

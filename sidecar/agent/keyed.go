@@ -158,7 +158,7 @@ func (s *Agent) effective(ctx context.Context, k *keyed, given []journal.Deliver
 		}
 	}
 	done.Checked = len(k.reads) > 0 || done.Divergent
-	if len(k.reads) > s.footprintLimit()-2 { // beside the token and the shard itself
+	if len(k.reads) > s.view.FootprintLimit()-2 { // beside the token and the shard itself
 		// Each of them is as it was, now: so it is enough that nothing moves from now on.
 		at := s.view.At()
 		if s.movedSince(k.reads, s.lookAgain(k.reads), false) != nil || s.view.At() != at {

@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology/machine"
 )
@@ -53,9 +54,7 @@ func comes(ctx context.Context, t *testing.T, what string, holds func() bool) {
 func (r *rig) until(id string) (until time.Time, waits bool) {
 	s := r.session
 	defer s.stand()()
-	until = s.strangersUntil()
-	d := s.debts[sequencer.TxID(id)]
-	return until, d != nil && until.After(s.clock.Steady()) && d.notBefore.Equal(until)
+	return s.settlements().StrangersUntil(sequencer.TxID(id))
 }
 
 // A successor that finds a live session of which it has no journal waits until that process's lease would have ended
@@ -101,7 +100,7 @@ func TestStrangersAreRemembered(t *testing.T) {
 					t.Fatal(err)
 				}
 				if c.rules > 40 {
-					first = first.Add(time.Duration(c.rules-40) * tickLength)
+					first = first.Add(time.Duration(c.rules-40) * view.TickLength)
 				}
 			}
 			for range c.times {
@@ -342,18 +341,18 @@ func TestOthersAfterAJoinWithoutASession(t *testing.T) {
 		t.Fatal("it is not ready")
 	}
 	s := b.session
-	since := inside(s, s.mayHaveHadOthers)
+	since := inside(s, s.formers.MayHaveHadOthers)
 	if since == 0 {
 		t.Error("what it knew before the join without a session it holds for true")
 	}
 	look := func() (found bool, err error) {
-		s.loop.Run(func() { found, err = s.hadOthers(ctx) })
+		s.loop.Run(func() { found, err = s.formers.HadOthers(ctx) })
 		return found, err
 	}
 	if found, err := look(); err == nil {
 		t.Errorf("the look was broken off, and says %v", found)
 	}
-	if now := inside(s, s.mayHaveHadOthers); now != door.told || now <= since {
+	if now := inside(s, s.formers.MayHaveHadOthers); now != door.told || now <= since {
 		t.Errorf("the journal is to say that nobody has looked since %d, want %d, after %d", now, door.told, since)
 	}
 	door.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/view"
 )
 
 // leaseMargin is how many ticks of a lease may pass faster than the log's time: the first tick after its record may
@@ -43,7 +44,7 @@ type renewal struct {
 
 // sureOf is how long a lease surely lasts from before its record was sent.
 func sureOf(r sequencer.Rules) time.Duration {
-	return max(0, time.Duration(r.LeaseTicks)-leaseMargin) * tickLength
+	return max(0, time.Duration(r.LeaseTicks)-leaseMargin) * view.TickLength
 }
 
 // begin takes over a new lease, whose record was sent at a time.
@@ -197,7 +198,7 @@ func (s *Agent) stretchLease(ctx context.Context, takes time.Duration) error {
 	if live {
 		s.promise(ctx, in, s.clock.Now())
 		if _, err := s.append(ctx, ask); err == nil {
-			_ = s.until(ctx, func() bool {
+			_ = s.loop.Until(ctx, func() bool {
 				return s.lease.Left() > takes ||
 					s.now() == 0
 			})

@@ -27,7 +27,7 @@ func TestRewrittenJournalOfSettledCalls(t *testing.T) {
 		t.Fatal("events are not published")
 	}
 	settled := func() bool {
-		p, _ := a.session.progress(sequencer.TxID(tx.ID()), 0)
+		p, _ := a.session.delivery.Call(sequencer.TxID(tx.ID()), 0)
 		return p.Args == nil
 	}
 	if err := a.session.eventually(ctx, settled); err != nil {

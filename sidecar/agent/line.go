@@ -64,7 +64,7 @@ func (s *Agent) judged(ctx context.Context, id sequencer.TxID) error {
 	}
 	short, cancel := s.clock.Within(ctx, lineWait)
 	defer cancel()
-	err := stopped(s.loop.AwaitOn(short, &a.changed, func() bool { return a.over }))
+	err := s.loop.UntilOn(short, &a.changed, func() bool { return a.over })
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		s.leaveLine(id)
 		return nil

@@ -2,11 +2,12 @@ package agent
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -17,7 +18,7 @@ type Log interface {
 	Writer
 	view.Source
 	view.Tables
-	Records
+	settle.Records
 	Folds
 	// Parts gives a content part by part, in the memory of a few; the last one only when all together are what the
 	// reference names. With streams.ErrContent one is missing for good, or damaged.
@@ -46,18 +47,6 @@ type Folds interface {
 	KnownLogic(ctx context.Context, workspace string) (uint32, error)
 	// KnownEvents is the newest format of hence.events that all owners of a workspace read.
 	KnownEvents(ctx context.Context, workspace string) (uint32, error)
-}
-
-// Records are what is kept of tool calls beyond the journals of those who made them.
-type Records interface {
-	// Effects gives every event of a transaction's tool calls, in order and complete up to now.
-	Effects(ctx context.Context, workspace string, tx sequencer.TxID) ([]*topology.Event, error)
-	// PublishResidue puts one effect on the list of those that could not be made clean; the last record of one counts.
-	PublishResidue(ctx context.Context, r *topology.Residue) error
-	Residue(ctx context.Context, workspace string, limit int) ([]topology.Residue, error)
-	// Unsettled lists decided transactions that are not settled, of an agent or of all, exactly as of through.
-	Unsettled(ctx context.Context, workspace, agent string, limit int) (_ []topology.Unsettled, through sequencer.Seq,
-		_ error)
 }
 
 var _ Log = (*streams.Client)(nil)
@@ -89,7 +78,7 @@ func (s *Agent) append(ctx context.Context, in *sequencer.Intent) (int64, error)
 		}
 	}
 	ctx, end := s.tracing.append(ctx, in)
-	at, err := do(s, func() (int64, error) { // the log may be away for long
+	at, err := loop.Do(s.loop, func() (int64, error) { // the log may be away for long
 		failpoint.Hit(failpoint.AppendBefore)
 		defer failpoint.Hit(failpoint.AppendAfter)
 		return s.events.Append(ctx, s.workspace, in)
@@ -100,7 +89,7 @@ func (s *Agent) append(ctx context.Context, in *sequencer.Intent) (int64, error)
 
 func (s *Agent) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error {
 	ctx = under(ctx, s.traceOf(t.id))
-	return s.retry(ctx, func() error {
+	return s.loop.Retry(ctx, func() error {
 		if s.needless(t, in) {
 			return nil
 		}
@@ -172,7 +161,7 @@ func (s *Agent) ask(ctx context.Context, in *sequencer.Intent, done func() bool)
 	s.questions.expect(id)
 	defer s.questions.drop(id)
 	over := func() bool { return s.questions.answer(id) != nil || done() }
-	err := s.retry(ctx, func() error {
+	err := s.loop.Retry(ctx, func() error {
 		if over() {
 			return nil
 		}
@@ -181,7 +170,7 @@ func (s *Agent) ask(ctx context.Context, in *sequencer.Intent, done func() bool)
 		if _, err := s.append(try, in); err != nil {
 			return err
 		}
-		return s.until(try, over)
+		return s.loop.Until(try, over)
 	}, func(err error) {
 		s.log.Warn("an intent has no decision yet: it is repeated", "intent", id, "cause", err)
 	})
@@ -189,11 +178,4 @@ func (s *Agent) ask(ctx context.Context, in *sequencer.Intent, done func() bool)
 		return nil, err
 	}
 	return s.questions.answer(id), nil
-}
-
-// notTaken is the problem of an intent that the log has refused: it says nothing of how a transaction stands.
-func notTaken(o *sequencer.Outcome, format string, args ...any) *api.Problem {
-	p := api.Problemf(string(o.Code), "%s: %s", fmt.Sprintf(format, args...), o.Detail)
-	p.Retryable = o.Retryable
-	return p
 }

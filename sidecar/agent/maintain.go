@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -35,7 +36,7 @@ func (s *Agent) maintain(ctx context.Context, live func()) error {
 		var again time.Duration
 		s.loop.Run(func() {
 			if wanted = s.wantsJoin(); !wanted {
-				s.settleAll(ctx)
+				s.settle.Start()
 				return
 			}
 			err = s.join(ctx)
@@ -71,9 +72,8 @@ func (s *Agent) joinIn() time.Duration {
 // beat is what happens about once a second.
 func (s *Agent) beat(ctx context.Context, now time.Time) {
 	s.expire(now)
-	s.settleAll(ctx)
-	s.adoptOrphans(now)
-	s.adoptLeft(now)
+	s.settle.Start()
+	s.settle.Beat(now)
 	s.learnFormat(now)
 	s.mark()
 	if in := s.due(now); in != nil {
@@ -99,7 +99,7 @@ func (s *Agent) learnFormat(now time.Time) {
 	}
 	s.formatAfter = now.Add(formatEvery)
 	s.loop.Go(func(ctx context.Context) {
-		format, err := do(s, func() (uint32, error) { return s.events.KnownEvents(ctx, s.workspace) })
+		format, err := loop.Do(s.loop, func() (uint32, error) { return s.events.KnownEvents(ctx, s.workspace) })
 		if err == nil { // else the loop has stopped
 			s.delivery.Together(format >= topology.EventsBatched)
 		}
@@ -115,7 +115,7 @@ func (s *Agent) due(now time.Time) *sequencer.Intent {
 	}
 	at, least := s.view.At(), sequencer.Seq(1)
 	mark := s.oldest(at)
-	if mark == at && len(s.debts) == 0 { // who settles calls sinks, and needs what is left of its lease
+	if mark == at && s.settle.Idle() { // who settles calls sinks, and needs what is left of its lease
 		least = sequencer.Seq(s.limits.WatermarkSeqs)
 	}
 	if mark < s.watermark+least && now.Sub(s.marked) < s.renewIn() {
@@ -138,7 +138,7 @@ func renewUnder(now view.Settings) time.Duration {
 	if !now.Known {
 		return renewLeast
 	}
-	whole := time.Duration(now.Rules.LeaseTicks) * tickLength
+	whole := time.Duration(now.Rules.LeaseTicks) * view.TickLength
 	return max(min(renewLeast, whole/3), sureOf(now.Rules)/3)
 }
 
@@ -185,13 +185,10 @@ func (s *Agent) expire(now time.Time) {
 	}
 }
 
-// tickLength is about how long one tick of the log's time takes.
-const tickLength = 250 * time.Millisecond
-
 func (t *tx) deadline(r sequencer.Rules) time.Duration {
 	ticks := t.begin.DeadlineTicks
 	if ticks == 0 {
 		ticks = r.DeadlineTicks
 	}
-	return time.Duration(ticks) * tickLength
+	return time.Duration(ticks) * view.TickLength
 }

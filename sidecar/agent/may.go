@@ -32,7 +32,7 @@ func (s *Agent) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin) (
 		}
 		out = view.AddWants(out, listed)
 	}
-	most := s.footprintLimit()
+	most := s.view.FootprintLimit()
 	for _, call := range in.Tools {
 		claims, err := s.claimsOf(call)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/coverage"
 	"github.com/hence-dev/hence/sidecar/journal"
@@ -22,6 +23,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology/machine"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Config is what an agent is made of.
@@ -104,22 +106,23 @@ func New(c Config) (*Agent, error) {
 			ahead: map[sequencer.TxID]*ahead{}},
 		looseReads: looseReads{loose: journal.Talks{}, moved: map[string]overtakes{}, giving: map[giving]*given{},
 			asked: map[string]mentioned{}, covered: coverage.New(c.Limits.Conversations)},
-		settlements: settlements{debts: map[sequencer.TxID]*debt{}},
 	}
 	s.work, s.stopWork = context.WithCancelCause(context.Background())
 	c.Loop.Context, c.Loop.Tasks = s.work, 4*c.Limits.Open
-	s.loop = loop.New(c.Loop)
+	s.loop = loop.Timed{Loop: loop.New(c.Loop), Clock: s.clock,
+		Pauses: pause.Doubling{Least: view.PauseLeast, Most: view.PauseMost}}
 	s.lease.now = s.clock.Steady
+	s.marks = settle.Marks{Journal: d, Workspace: s.workspace, Agent: s.agent, Clock: s.clock, Logger: s.log}
 	if c.Tools != nil {
 		s.engine = s.newEngine(c.Tools)
 	}
-	s.bare = s.newEngine(noTools{})
+	s.settling()
 	s.measured()
 	return s, nil
 }
 
 func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
-	return gate.New(gate.Options{Tools: capped{t, s}, Marks: marks{s}, Lease: &s.lease, Clock: s.clock, Log: s.log,
+	return gate.New(gate.Options{Tools: capped{t, s}, Marks: s.marks, Lease: &s.lease, Clock: s.clock, Log: s.log,
 		Origin: s.originOutside})
 }
 
@@ -241,18 +244,7 @@ func WithDefaults(l Limits) Limits {
 }
 
 // Clock is where a sidecar has its time from.
-type Clock interface {
-	Now() time.Time
-	// Steady is for how long something surely lasts, and no date: it counts while the machine sleeps where the system
-	// can tell, and nothing sets it.
-	Steady() time.Time
-	// Sleep returns nil after d, or at once why ctx ended before.
-	Sleep(ctx context.Context, d time.Duration) error
-	// Within is ctx, ended after d at the latest.
-	Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
-	// Ticker gives a time about every d until stop is called.
-	Ticker(d time.Duration) (c <-chan time.Time, stop func())
-}
+type Clock = loop.Clock
 
 // randomID is 96 random bits.
 func randomID() string {
@@ -268,12 +260,7 @@ func (s *Agent) owing() (n int) {
 			n++
 		}
 	}
-	for _, d := range s.debts {
-		if !d.theirs && d.parked != s.incarnation {
-			n++
-		}
-	}
-	return n
+	return n + s.settle.Owing()
 }
 
 // rest begins no further call and lets those that are being made end: one that is cut off may be one that nobody will

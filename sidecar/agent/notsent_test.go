@@ -9,9 +9,9 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -101,7 +101,7 @@ func TestNotSentBehindARefusal(t *testing.T) {
 }
 
 // withdrawn is a policy whose tools are gone.
-type withdrawn struct{ noTools }
+type withdrawn struct{ settle.NoTools }
 
 func (withdrawn) Find(string, json.RawMessage) (gate.Tool, error) {
 	return gate.Tool{}, gate.ErrNotServed
@@ -168,7 +168,7 @@ func TestReleasedByAnother(t *testing.T) {
 	_, former, _, _ := api.OwnerOf(sequencer.TxID(tx))
 	endLease(t, log, former)
 	b := start(t, "b", log.Door(), declared(world, "sealed"))
-	b.session.loop.Run(func() { b.session.adoptOne(ctx, sequencer.TxID(tx), b.session.now()) })
+	b.session.loop.Run(func() { b.session.settlements().Adopt(ctx, sequencer.TxID(tx)) })
 	b.final(ctx, t, tx)
 	told := func() bool {
 		return slices.ContainsFunc(log.Events(), func(ev *topology.Event) bool { return ev.Kind == topology.EventAnswer })
@@ -182,48 +182,5 @@ func TestReleasedByAnother(t *testing.T) {
 	}
 	if why := must(b.client.Explain(ctx, tx))(t).Paragraph; !strings.Contains(why, "Its calls: 1 released.") {
 		t.Errorf("another sidecar explains it by %q", why)
-	}
-}
-
-// TestOverAndNotKnown holds that no held call of a transaction is called released while nobody here has read that it
-// was committed: one that was aborted is settled as cleanly.
-func TestOverAndNotKnown(t *testing.T) {
-	p := gate.Progress{}
-	p.Tool.Class = sequencer.ClassIrreversible
-	for state, want := range map[string]string{api.StateOpen: api.EffectUnknown, api.StateSealed: api.EffectUnknown,
-		api.StateCommitted: api.EffectReleased, api.StateAborted: api.EffectDropped} {
-		if got, _ := heldState(p, standing{state: state, over: true, clean: true}); got != want {
-			t.Errorf("of one that is settled and %s it is %s, want %s", state, got, want)
-		}
-	}
-}
-
-// TestNotSentThenReleased holds that a settlement without residue says more than an old mark: the try behind that mark
-// was followed by one that was answered, of which this sidecar heard nothing.
-func TestNotSentThenReleased(t *testing.T) {
-	p := gate.Progress{Unsent: "it did not leave: away", Dropped: true}
-	p.Tool.Class = sequencer.ClassIrreversible
-	settled := &sequencer.Outcome{Kind: sequencer.OutcomeSettled, Final: true}
-	left := &sequencer.Outcome{Kind: sequencer.OutcomeSettled, Final: true, Residue: []sequencer.TxID{"a.1.1"}}
-	undone := &sequencer.Outcome{Kind: sequencer.OutcomeSettled, Final: true, Retraction: "a.1.1"}
-	for _, c := range []struct {
-		name string
-		how  []*sequencer.Outcome
-		want string
-	}{
-		{"clean", []*sequencer.Outcome{settled}, api.EffectReleased},
-		{"with residue", []*sequencer.Outcome{left}, api.EffectNotSent},
-		{"with residue, retracted", []*sequencer.Outcome{left, undone}, api.EffectNotSent},
-		{"clean, retracted", []*sequencer.Outcome{settled, undone}, api.EffectUnknown},
-	} {
-		seen := &view.TxState{}
-		for _, o := range c.how {
-			seen.Retraction.Observe(o, &seen.Final)
-			seen.Clean = seen.Clean || view.ReleasedAll(o)
-		}
-		st := standing{state: api.StateCommitted, over: seen.Final, clean: seen.Clean, back: seen.Retraction.Undone}
-		if got, _ := heldState(p, st); got != c.want {
-			t.Errorf("%s: it is %s, want %s", c.name, got, c.want)
-		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
@@ -28,7 +29,7 @@ func TestOwnWithoutJournal(t *testing.T) {
 	a = start(t, "a", log.Door(), soon)
 	a.final(ctx, t, tx.ID())
 	list := log.Residue()
-	if len(list) != 1 || list[0].Tool != ownTool || list[0].Result != sequencer.ResultUnresolved {
+	if len(list) != 1 || list[0].Tool != settle.OwnTool || list[0].Result != sequencer.ResultUnresolved {
 		t.Errorf("the list of residues: %+v", list)
 	}
 }

@@ -122,7 +122,7 @@ func TestChangedTool(t *testing.T) {
 				endLease(t, log, former) // before b joins: its own would end, too
 				b = start(t, "b", log.Door(), declared(two, c.signature))
 				// With another declaration it would wait some leases for a sidecar that has the sealed one.
-				b.session.loop.Run(func() { b.session.adoptOne(ctx, sequencer.TxID(tx), b.session.now()) })
+				b.session.loop.Run(func() { b.session.settlements().Adopt(ctx, sequencer.TxID(tx)) })
 			}
 			b.final(ctx, t, tx)
 			world := two.world()

@@ -103,9 +103,9 @@ func (s *Agent) plan(ctx context.Context, t *tx, calls []string) (*api.Planned, 
 				"further calls", call, at, t.id)
 		}
 	}
-	if n := t.size() + len(calls); n > s.footprintLimit() { // each is in the footprint, also one that never comes
+	if n := t.size() + len(calls); n > s.view.FootprintLimit() { // each is in it, also one that never comes
 		return nil, api.Problemf(api.CodeLimit, "the transaction would name %d scopes and calls; at most %d go into one", n,
-			s.footprintLimit())
+			s.view.FootprintLimit())
 	}
 	first := t.next()
 	err := s.delivery.Event(&topology.Event{ // the journal has it before any of the calls
@@ -355,7 +355,7 @@ func (s *Agent) notOvertaken(t *tx, p *place, moves []sequencer.Scope) error {
 	at := t.indexOf(p.call)
 	for _, i := range t.effects {
 		e := &i.effect
-		if int(e.Index) > at && e.Tool.Class.Eager() && meet(slices.Concat(e.Tool.Scopes, e.Tool.May), moves) {
+		if int(e.Index) > at && e.Tool.Class.Eager() && api.Meet(slices.Concat(e.Tool.Scopes, e.Tool.May), moves) {
 			p.state = placePassed
 			s.leave(t)
 			return passedBy(t, at, fmt.Sprintf("was refused, and came again behind call %d, which moves the same", e.Index))
@@ -375,7 +375,7 @@ func passedBy(t *tx, at int, how string) error {
 func (t *tx) before(p *place, moves []sequencer.Scope) (missing, coming bool) {
 	for _, q := range t.earlier(p) {
 		missing = missing || q.call != "" && q.state == placeMissing
-		coming = coming || q.state == placeComing && meet(q.moves, moves)
+		coming = coming || q.state == placeComing && api.Meet(q.moves, moves)
 	}
 	return missing, coming
 }

@@ -85,9 +85,9 @@ func (s *Agent) announceRead(ctx context.Context, t *tx, scope sequencer.Scope) 
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
-	if t.size() >= s.footprintLimit() {
+	if t.size() >= s.view.FootprintLimit() {
 		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already; read a pattern instead",
-			s.footprintLimit())
+			s.view.FootprintLimit())
 	}
 	got := &reading{scope: scope, view: s.view.At()}
 	entry, err := s.deliver(ctx, t.id, got)
@@ -128,9 +128,9 @@ func (s *Agent) beforeSeal(t *tx, in *api.Seal) error {
 		return api.Problemf(api.CodeCallsUnknown, "what was done under a touch of %s is not known: find out and seal "+
 			"again, or abort and say in its settlement that it is unresolved", t.id)
 	}
-	if n := t.size() + len(in.Pins); n > s.footprintLimit() {
+	if n := t.size() + len(in.Pins); n > s.view.FootprintLimit() {
 		return api.Problemf(api.CodeLimit, "the transaction would name %d scopes and pins; at most %d go into one", n,
-			s.footprintLimit())
+			s.view.FootprintLimit())
 	}
 	for _, p := range in.Pins {
 		pin := sequencer.Pin{Server: topology.NormalName(p.Server), Name: topology.NormalName(p.Name),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // Bounds of the tools that an agent registers.
@@ -158,7 +159,7 @@ func (s *Agent) setTools(ctx context.Context, server string, tools map[string]st
 		err = api.Problemf(api.CodeNotReady, "the session ended meanwhile")
 	case o.Kind == sequencer.OutcomeRefused:
 		s.registry.replace(server, former)
-		err = notTaken(o, "the tools of server %s are not registered", server)
+		err = words.NotTaken(o, "the tools of server %s are not registered", server)
 	}
 	return err
 }
@@ -183,7 +184,7 @@ func (s *Agent) announceTool(ctx context.Context, server, name, signature string
 	in := s.registry.intent(server, s.agent, inc)
 	o, err := s.ask(ctx, in, func() bool { return inc == 0 || s.now() != inc }) // the next session waits for the turn
 	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
-		err = notTaken(o, "tool %s of server %s is not registered", name, server)
+		err = words.NotTaken(o, "tool %s of server %s is not registered", name, server)
 		if o.Code == sequencer.CodeLimit {
 			s.registerRest(ctx, server, name, inc)
 			return nil, err

@@ -162,9 +162,8 @@ func TestSettlementToldLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	door.Hold() // once the settlement is seen it is told otherwise
-	late := &debt{tx: sequencer.TxID(tx.ID()), agentAsked: true}
 	if told, err := flow(a.session, func() (*sequencer.Settle, error) {
-		return a.session.noWord(late, []sequencer.Scope{"order:/1"}, true)
+		return a.session.settlements().NoWord(sequencer.TxID(tx.ID()), "order:/1")
 	}); told == nil || err != nil {
 		t.Fatalf("%+v, %v", told, err)
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -329,7 +331,7 @@ func TestRetryOutlivesItsRequest(t *testing.T) {
 	r := log.Residue()[0]
 	go func() {
 		tried <- inside(a.session, func() error {
-			return a.session.tryResidue(request, &a.session.untold, &r, &api.RetryResidue{Force: true}, nil)
+			return a.session.retry(request, &r)
 		})
 	}()
 	<-world.entered
@@ -342,6 +344,13 @@ func TestRetryOutlivesItsRequest(t *testing.T) {
 	if list := log.Residue(); len(list) != 1 || list[0].State != topology.ResidueResolved {
 		t.Errorf("the list: %+v on %s", list, tx)
 	}
+}
+
+// retry makes the call of a residue again, inside of the loop.
+func (s *Agent) retry(ctx context.Context, r *topology.Residue) error {
+	_, err := s.settle.Resolve(ctx, (*once.Slot)(nil), string(r.Tx), strconv.Itoa(int(r.Index)),
+		&api.Resolve{Retry: &api.RetryResidue{Force: true}})
+	return err
 }
 
 // meanwhileList does something after it was listed that a further try may have happened.
@@ -369,7 +378,7 @@ func TestRetryAcrossSessions(t *testing.T) {
 	r := log.Residue()[0]
 	before := r
 	err := inside(a.session, func() error {
-		return a.session.tryResidue(background(t), &a.session.untold, &r, &api.RetryResidue{Force: true}, nil)
+		return a.session.retry(background(t), &r)
 	})
 	if problemCode(err) != api.CodeSessionLost {
 		t.Errorf("tried again: %v", err)

@@ -45,8 +45,8 @@ func TestOwnWaitsAgain(t *testing.T) {
 	waits := func(r *rig) func() bool {
 		return func() bool {
 			defer r.session.stand()()
-			d := r.session.debts[sequencer.TxID(tx.ID())]
-			return d != nil && d.agentAsked && d.agentUntil.After(time.Now().Add(time.Minute))
+			until := r.session.settlements().AgentUntil(sequencer.TxID(tx.ID()))
+			return until.After(time.Now().Add(time.Minute))
 		}
 	}
 	for range 2 {

@@ -144,7 +144,7 @@ func TestRetractSessionEnds(t *testing.T) {
 	ctx := background(t)
 	put := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
 	got, err := flow(a.session, func() (*api.Retraction, error) {
-		return a.session.retract(ctx, sequencer.TxID(put.Tx), false)
+		return a.session.settle.Retract(ctx, sequencer.TxID(put.Tx), false)
 	})
 	if p := api.AsProblem(err); err == nil || p.Code != api.CodeNotReady {
 		t.Errorf("retracted: %+v, %v", got, err)

@@ -317,7 +317,7 @@ type sending struct {
 // again: the log may have several copies.
 func (s *Agent) sealInLog(ctx context.Context, t *tx, in *sequencer.Intent) (again bool, err error) {
 	ctx = under(ctx, s.traceOf(t.id))
-	err = s.retry(ctx, func() error {
+	err = s.loop.Retry(ctx, func() error {
 		w := s.sending[t.id]
 		if w == nil || w.intent != in {
 			return nil

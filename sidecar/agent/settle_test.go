@@ -50,10 +50,7 @@ func reborn(t *testing.T, log *memlog.Log, agent string, journal []byte, opts ..
 func (r *rig) aloneNow() *rig {
 	s := r.session
 	defer s.stand()()
-	s.strangersSince = time.Time{}
-	for _, d := range s.debts {
-		d.notBefore = s.clock.Steady().Add(150 * time.Millisecond)
-	}
+	s.settlements().Alone(150 * time.Millisecond)
 	return r
 }
 

@@ -185,7 +185,7 @@ func (s *Agent) stand() (release func()) {
 
 // eventually waits until something holds that a flow of the agent's loop can see.
 func (s *Agent) eventually(ctx context.Context, holds func() bool) (err error) {
-	s.loop.Run(func() { err = s.until(ctx, holds) })
+	s.loop.Run(func() { err = s.loop.Until(ctx, holds) })
 	return err
 }
 

@@ -83,7 +83,7 @@ func (s *Agent) TakeToken(ctx context.Context, text, owner string, ttl time.Dura
 			return time.Time{}, err
 		}
 		now := s.clock.Now()
-		until := s.view.Settings().Time + max(1, sequencer.Tick((ttl+tickLength-1)/tickLength))
+		until := s.view.Settings().Time + max(1, sequencer.Tick((ttl+view.TickLength-1)/view.TickLength))
 		expires := now.Add(ttl).UTC()
 		return expires, s.setToken(ctx, text, owner, token{Owner: owner, Until: until, Expires: expires})
 	})

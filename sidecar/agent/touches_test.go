@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/journal"
@@ -212,7 +213,7 @@ func TestAgentSettles(t *testing.T) {
 			}
 			list := log.Residue()
 			if say.residue == "" && len(list) > 0 || say.residue != "" && (len(list) != 1 ||
-				list[0].Result.String() != say.residue || list[0].Tool != ownTool) {
+				list[0].Result.String() != say.residue || list[0].Tool != settle.OwnTool) {
 				t.Errorf("the list of residues: %+v", list)
 			}
 		})

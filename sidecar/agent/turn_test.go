@@ -101,22 +101,3 @@ func TestTurnSurvives(t *testing.T) {
 		})
 	}
 }
-
-// A release that a retraction has overtaken ends with its settlement, although the transaction is not final with that:
-// it is owed again once its turn comes.
-func TestReleaseOvertakenByARetraction(t *testing.T) {
-	a := start(t, "a", newLog().Door())
-	s := a.session
-	defer s.stand()()
-	const id = "a.1.9"
-	s.owe(id, 5, true, true)
-	s.observeDebt(&sequencer.Outcome{Kind: sequencer.OutcomeSettled, Tx: id, Seq: 7})
-	if s.debts[id] != nil {
-		t.Fatal("a release that is settled is still owed")
-	}
-	s.observeTurn(&sequencer.Outcome{Kind: sequencer.OutcomeTurn, Tx: id, Seq: 8, Incarnation: s.incarnation})
-	if d := s.debts[id]; d == nil || !d.turn {
-		t.Fatalf("its turn has come, and it is not owed: %+v", d)
-	}
-	delete(s.debts, id)
-}

@@ -134,7 +134,7 @@ func TestRenewalsWithoutASureLease(t *testing.T) {
 		{"unknown", view.Settings{Rules: sequencer.DefaultRules()}, renewLeast},
 		{"unknown and nothing", view.Settings{}, renewLeast},
 		{"the shortest", view.Settings{Known: true, Rules: sequencer.Rules{LeaseTicks: leaseMargin}},
-			leaseMargin * tickLength / 3},
+			leaseMargin * view.TickLength / 3},
 		{"as by default", view.Settings{Known: true, Rules: sequencer.DefaultRules()}, renewLeast},
 	} {
 		if got := renewUnder(c.view); got != c.want {

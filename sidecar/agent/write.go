@@ -93,9 +93,9 @@ func (s *Agent) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.Sh
 	if len(w.media) > most || !utf8.ValidString(w.media) {
 		return nil, api.Problemf(api.CodeBadRequest, "the media type has more than %d bytes, or is not UTF-8", most)
 	}
-	full := t.write(w.scope) == nil && t.size() >= s.footprintLimit()
+	full := t.write(w.scope) == nil && t.size() >= s.view.FootprintLimit()
 	if full {
-		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.footprintLimit())
+		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.view.FootprintLimit())
 	}
 	switch {
 	case w.op != sequencer.OpSet:

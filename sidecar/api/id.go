@@ -49,5 +49,16 @@ func AddScope(scopes []sequencer.Scope, s sequencer.Scope) []sequencer.Scope {
 	return append(scopes, s)
 }
 
+// JoinIntent is the id of the intent of a join.
+func JoinIntent(join string) string {
+	in := sequencer.Intent{Kind: sequencer.IntentJoin, Join: &sequencer.Join{ID: join}}
+	return in.ID()
+}
+
+// Meet reports whether two lists of scopes, of calls mostly, have something in common.
+func Meet(a, b []sequencer.Scope) bool {
+	return slices.ContainsFunc(a, func(s sequencer.Scope) bool { return slices.ContainsFunc(b, s.Overlaps) })
+}
+
 // DefaultMedia is the media type of a content that was written without one.
 const DefaultMedia = "application/octet-stream"

@@ -84,10 +84,12 @@ type Tables interface {
 	Ready(ctx context.Context) map[string]error
 }
 
-// The shortest and the longest pause between two tries of something.
+// The shortest and the longest pause between two tries of something. PauseAsking is the longest of a question that all
+// sidecars may ask at once.
 const (
-	PauseLeast = 20 * time.Millisecond
-	PauseMost  = 500 * time.Millisecond
+	PauseLeast  = 20 * time.Millisecond
+	PauseMost   = 500 * time.Millisecond
+	PauseAsking = 30 * time.Second
 )
 
 // Retry calls f until it succeeds or ctx ends, with growing pauses.

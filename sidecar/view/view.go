@@ -399,6 +399,18 @@ type Settings struct {
 	Exact      bool // their logic, too
 }
 
+// TickLength is about how long one tick of the log's time takes.
+const TickLength = 250 * time.Millisecond
+
+// LeaseTime is how long a lease of the workspace lasts: by the default rules where the view does not know its own.
+func (v *View) LeaseTime() time.Duration {
+	return time.Duration(v.Settings().Rules.LeaseTicks) * TickLength
+}
+
+// FootprintLimit is how many scopes a footprint may name, with room for the loose reads that may join a seal as one of
+// everything.
+func (v *View) FootprintLimit() int { return int(v.Settings().Rules.MaxScopes) - 1 }
+
 // Settings are those of the seq that the view has reached.
 func (v *View) Settings() Settings {
 	v.mu.RLock()

@@ -218,3 +218,10 @@ func Refusal(d *api.Decision) *api.Problem {
 	p.Overtaken, p.Decision = d.Overtaken, d
 	return p
 }
+
+// NotTaken is the problem of an intent that the log has refused: it says nothing of how a transaction stands.
+func NotTaken(o *sequencer.Outcome, format string, args ...any) *api.Problem {
+	p := api.Problemf(string(o.Code), "%s: %s", fmt.Sprintf(format, args...), o.Detail)
+	p.Retryable = o.Retryable
+	return p
+}

@@ -1,4 +1,4 @@
-package agent
+package settle
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func TestMarksOfAnOlderSidecar(t *testing.T) {
 			event(7, topology.EventEffect, 0, ""),
 			event(inc, topology.EventAnswer, gate.StepAnswered, `{"result":1}`),
 		}, "w", "a.7.1")
-		got := must((&Agent{}).fromLog("a.7.1", events))(t)
+		got := must((&policy{}).FromLog("a.7.1", events))(t)
 		if len(got) != 1 || !got[0].Ran() {
 			t.Errorf("released by %d: %+v", inc, got)
 		}

@@ -1,4 +1,4 @@
-package agent
+package settle
 
 import (
 	"testing"
@@ -11,10 +11,9 @@ import (
 // A call of this process that was broken off may still land: its settlement does not take for landed what nobody
 // waited for, under whichever lease it is made.
 func TestBrokenOffMayLand(t *testing.T) {
-	a := start(t, "a", newLog().Door(), quick(newSink()))
-	s := a.session
-	inc := a.live(t, 0)
-	defer s.stand()()
+	s := alone(t)
+	inc := s.session.Incarnation()
+	s.formers.Entered(inc)
 	call := gate.Progress{Effect: gate.Effect{Tx: "a.1.1", Incarnation: inc, Tool: gate.Tool{MaxTime: time.Second}}}
 	begun := call
 	begun.Started = true

@@ -1,4 +1,4 @@
-package agent
+package settle
 
 import (
 	"cmp"
@@ -12,12 +12,19 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 )
 
 // maxSettling bounds the settlements that are under way at once; the others wait.
 const maxSettling = 32
+
+// How long one try of something may take before it is tried again: to write to the log, and to look it through.
+const (
+	logTry  = 5 * time.Second
+	lookTry = 30 * time.Second
+)
 
 // settleTry is how long one try of a settlement waits for its decision before it is appended again.
 const settleTry = 5 * time.Second
@@ -51,7 +58,7 @@ type debt struct {
 }
 
 // owe notes that a transaction is this sidecar's to settle.
-func (s *Agent) owe(id sequencer.TxID, seq sequencer.Seq, committed, known bool) *debt {
+func (s *Settler) owe(id sequencer.TxID, seq sequencer.Seq, committed, known bool) *debt {
 	d := s.debts[id]
 	if d == nil {
 		d = &debt{tx: id}
@@ -61,12 +68,12 @@ func (s *Agent) owe(id sequencer.TxID, seq sequencer.Seq, committed, known bool)
 	if d.seq, d.theirs = max(d.seq, seq), false; known {
 		d.committed, d.known = committed, true
 	}
-	s.hurry()
+	s.session.Hurry()
 	return d
 }
 
 // paid: the view shows that a transaction is final.
-func (s *Agent) paid(o *sequencer.Outcome) {
+func (s *Settler) paid(o *sequencer.Outcome) {
 	id := o.Tx
 	if s.debts[id] == nil {
 		return
@@ -77,16 +84,92 @@ func (s *Agent) paid(o *sequencer.Outcome) {
 		Clean: view.ReleasedAll(o)}); err != nil {
 		s.log.Error("a settlement is not in the journal: after a restart the log is asked", "tx", string(id), "cause", err)
 	}
-	s.hurry()
+	s.session.Hurry()
 }
 
-// observeDebt draws what a decision says of a settlement.
-func (s *Agent) observeDebt(o *sequencer.Outcome) {
+// Owe notes that a transaction of this session was decided, and is to be settled.
+func (s *Settler) Owe(id sequencer.TxID, seq sequencer.Seq, committed bool) {
+	s.owe(id, seq, committed, true)
+}
+
+// Owes reports whether a transaction is still to be settled, by whom ever.
+func (s *Settler) Owes(id sequencer.TxID) bool { return s.debts[id] != nil }
+
+// Idle reports whether nothing is to be settled that this sidecar knows of.
+func (s *Settler) Idle() bool { return len(s.debts) == 0 }
+
+// Owing counts what is this session's to settle.
+func (s *Settler) Owing() (n int) {
+	for _, d := range s.debts {
+		if !d.theirs && d.parked != s.session.Incarnation() {
+			n++
+		}
+	}
+	return n
+}
+
+// now is the incarnation of the live session; zero: there is none.
+func (s *Settler) now() sequencer.Seq {
+	if !s.session.Live() {
+		return 0
+	}
+	return s.session.Incarnation()
+}
+
+// WhyNot says why this sidecar does not release what a committed transaction holds; empty: it does.
+func (s *Settler) WhyNot(id sequencer.TxID) string {
+	switch d := s.debts[id]; {
+	case s.engine == nil:
+		return "this sidecar was started without a policy file"
+	case !s.session.Live():
+		return "this sidecar has no session"
+	case d == nil || d.theirs || d.parked == s.session.Incarnation():
+		return "this sidecar does not settle the transaction now"
+	}
+	return ""
+}
+
+// Lost draws what follows from the session's end. The next one owns what its agent left, and nothing that this one had
+// adopted.
+func (s *Settler) Lost() {
+	for _, d := range s.debts {
+		if agent, _, _, _ := api.OwnerOf(d.tx); agent != s.agent {
+			d.disowned()
+		}
+	}
+}
+
+// disowned: somebody else has it, and may make calls of it that this journal does not know.
+func (d *debt) disowned() { d.theirs, d.heard, d.waited, d.tries = true, false, false, 0 }
+
+// Share notes that somebody else has worked on a transaction, and may have made calls that this journal does not know.
+func (s *Settler) Share(id sequencer.TxID) { s.share(id, s.debts[id]) }
+
+func (s *Settler) share(id sequencer.TxID, d *debt) {
+	if d != nil {
+		d.disowned()
+	}
+	if err := s.delivery.Share(id); err != nil {
+		s.log.Error("that a settlement had another owner is not in the journal", "tx", string(id), "cause", err)
+	}
+}
+
+// Observe draws what follows from a decision, once the agent has drawn what follows for its own transactions.
+func (s *Settler) Observe(o *sequencer.Outcome) {
+	if o.Tx != "" {
+		s.ObserveDebt(o)
+	}
+	s.observeOrphans(o)
+	s.observeTurn(o)
+}
+
+// ObserveDebt draws what a decision says of a settlement.
+func (s *Settler) ObserveDebt(o *sequencer.Outcome) {
 	d := s.debts[o.Tx]
 	if o.Kind == sequencer.OutcomeAdopted && o.Agent != s.agent {
 		s.share(o.Tx, d)
 	}
-	if d != nil && o.Kind == sequencer.OutcomeSettled && o.Incarnation == s.incarnation {
+	if d != nil && o.Kind == sequencer.OutcomeSettled && o.Incarnation == s.session.Incarnation() {
 		for _, w := range o.Writes {
 			if w.Writer.Residue && w.Writer.Tx == o.Tx && w.Writer.Seq == o.Seq {
 				d.doubtful = append(d.doubtful, w.Scope)
@@ -98,31 +181,32 @@ func (s *Agent) observeDebt(o *sequencer.Outcome) {
 	case o.Final, o.Kind == sequencer.OutcomeSettled: // one that a retraction's cone has is owed again in its turn
 		s.paid(o)
 	case o.Kind == sequencer.OutcomeRefused && d.n > 0 && o.Intent == d.intent(s).ID() &&
-		o.Incarnation == s.incarnation: // each process and each owner counts for itself
+		o.Incarnation == s.session.Incarnation(): // each process and each owner counts for itself
 		d.refused = o
 	}
 }
 
-func (d *debt) intent(s *Agent) *sequencer.Intent {
-	return &sequencer.Intent{Kind: sequencer.IntentSettle, Tx: d.tx, N: d.n, Agent: s.agent, Incarnation: s.incarnation}
+func (d *debt) intent(s *Settler) *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentSettle, Tx: d.tx, N: d.n, Agent: s.agent,
+		Incarnation: s.session.Incarnation()}
 }
 
-// settleAll starts the settlements that can start now, those owed for longest first.
-func (s *Agent) settleAll(context.Context) {
-	if !s.live || len(s.debts) == 0 {
+// Start starts the settlements that can start now, those owed for longest first.
+func (s *Settler) Start() {
+	if !s.session.Live() || len(s.debts) == 0 {
 		return
 	}
 	now, steady := s.clock.Now(), s.clock.Steady()
 	var ready []*debt
 	for _, d := range s.debts {
-		if !d.running && !d.theirs && d.parked != s.incarnation && !steady.Before(d.notBefore) &&
+		if !d.running && !d.theirs && d.parked != s.session.Incarnation() && !steady.Before(d.notBefore) &&
 			!now.Before(d.agentUntil) {
 			ready = append(ready, d)
 		}
 	}
 	slices.SortFunc(ready, func(a, b *debt) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.tx, b.tx)) })
 	for _, d := range ready {
-		if s.settling >= maxSettling || !s.loop.Go(func(ctx context.Context) { s.settle(ctx, d) }) {
+		if s.settling >= maxSettling || !s.Loop.Go(func(ctx context.Context) { s.settle(ctx, d) }) {
 			return
 		}
 		d.running = true
@@ -131,31 +215,24 @@ func (s *Agent) settleAll(context.Context) {
 }
 
 // settle works on one settlement until it is done, or has to be begun again later.
-func (s *Agent) settle(ctx context.Context, d *debt) {
-	inc, t := s.incarnation, s.txs[d.tx]
-	leased := s.under(ctx, inc)
-	if t != nil {
-		leased = under(leased, t.trace)
-	}
-	err := s.settleOnce(leased, d, t, inc)
+func (s *Settler) settle(ctx context.Context, d *debt) {
+	inc := s.session.Incarnation()
+	err := s.settleOnce(s.own.Traced(s.lease.Under(ctx, inc), d.tx), d, inc)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("a settlement is not done: tried again", "tx", string(d.tx), "cause", err)
-		s.sleep(ctx, view.PauseMost)
+		s.Loop.Sleep(ctx, view.PauseMost)
 	}
 	d.running = false
 	s.settling--
-	s.hurry()
+	s.session.Hurry()
 }
 
-func (s *Agent) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.Seq) error {
-	if t != nil { // a call that is under way ends first; none begins any more
-		if err := s.enter(ctx, t); err != nil {
-			return err
-		}
-		s.leave(t)
+func (s *Settler) settleOnce(ctx context.Context, d *debt, inc sequencer.Seq) error {
+	if err := s.own.Rest(ctx, d.tx); err != nil { // a call that is under way ends first; none begins any more
+		return err
 	}
 	from, foreign := d.seq, d.foreign
-	if err := s.reach(ctx, from); err != nil {
+	if err := s.session.Reach(ctx, from); err != nil {
 		return err
 	}
 	if foreign { // what is known of its calls is not what the log knows: a settlement always ends
@@ -176,7 +253,7 @@ func (s *Agent) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.Se
 		return err
 	}
 	if claim == gate.ClaimStranger && !s.view.Settings().Known {
-		s.learnRules(ctx) // how long a former owner may have its lease depends on them, and nothing else may ask
+		s.lease.LearnRules(ctx) // how long a former owner may have its lease depends on them, and nothing else may ask
 	}
 	if s.mustWait(d, effects, claim) {
 		return nil
@@ -207,14 +284,14 @@ var errForeignScopes = errors.New("its settlement named scopes that are not its 
 const severalCalls = time.Second
 
 // settlement makes or undoes the calls of a decided transaction, as far as that is left to do.
-func (s *Agent) settlement(ctx context.Context, d *debt, effects []gate.Progress,
+func (s *Settler) settlement(ctx context.Context, d *debt, effects []gate.Progress,
 	claim gate.Claim) (gate.Settlement, error) {
 	var takes time.Duration
 	did := false
 	committed, turn := d.committed, d.turn
 	for i, p := range effects {
 		effects[i].Committed = committed
-		effects[i].Tool.MaxTime = min(p.Tool.MaxTime, s.longestCall()) // a settlement ends also when leases got shorter
+		effects[i].Tool.MaxTime = min(p.Tool.MaxTime, s.lease.Longest()) // a settlement ends also when leases got shorter
 		takes = max(takes, p.Tool.MaxTime)
 		did = did || p.Started || claim == gate.ClaimStranger || committed && p.Tool.Class.Gated()
 	}
@@ -229,10 +306,10 @@ func (s *Agent) settlement(ctx context.Context, d *debt, effects []gate.Progress
 		return gate.Settlement{NoneElse: claim != gate.ClaimStranger}, s.cannot(effects, did)
 	}
 	// One call after the other is made under it: a lease that is just long enough for the first stops at the second.
-	if err := s.stretchLease(ctx, min(takes+severalCalls, s.longestCall())); err != nil {
+	if err := s.lease.Stretch(ctx, min(takes+severalCalls, s.lease.Longest())); err != nil {
 		return gate.Settlement{}, err
 	}
-	return do(s, func() (gate.Settlement, error) { // sinks answer
+	return loop.Do(s.Loop, func() (gate.Settlement, error) { // sinks answer
 		if committed && !turn {
 			return engine.Release(ctx, effects, claim)
 		}
@@ -241,19 +318,19 @@ func (s *Agent) settlement(ctx context.Context, d *debt, effects []gate.Progress
 }
 
 // sayIdle lets those who watch know, once, that held calls are not being released although they have an owner.
-func (s *Agent) sayIdle(d *debt, effects []gate.Progress) {
+func (s *Settler) sayIdle(d *debt, effects []gate.Progress) {
 	said := d.idle
 	d.idle = true
 	for i := range effects {
 		if p := &effects[i]; !said && p.Tool.Class.Gated() && p.Answer == nil && !p.GivenUp {
-			s.publishMark(gate.Mark{Tx: p.Tx, Index: p.Index, Step: gate.StepIssued,
+			s.marks.publish(gate.Mark{Tx: p.Tx, Index: p.Index, Step: gate.StepIssued,
 				Detail: "it waits: its sidecar was started without a policy file"})
 		}
 	}
 }
 
 // appendSettlement tells the log what became of a transaction's effects, until the view shows that it is final.
-func (s *Agent) appendSettlement(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+func (s *Settler) appendSettlement(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
 	s.settles++ // of one transaction and incarnation the log takes greater numbers only, also for its later turn
 	d.n = s.settles
 	d.refused = nil
@@ -279,11 +356,11 @@ func (s *Agent) appendSettlement(ctx context.Context, d *debt, made gate.Settlem
 
 // appendOnce appends a settle intent and waits a while for what it leads to. One whose append failed is unknown, and
 // appended again soon.
-func (s *Agent) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent) error {
+func (s *Settler) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent) error {
 	try, cancel := s.clock.Within(ctx, settleTry)
 	defer cancel()
 	failpoint.Hit(failpoint.SettleBefore)
-	_, err := s.append(try, in)
+	_, err := s.session.Append(try, in)
 	failpoint.Hit(failpoint.SettleAfter)
 	if errors.Is(err, streams.ErrTooLarge) {
 		return err
@@ -294,8 +371,10 @@ func (s *Agent) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent) e
 		defer end()
 		try = again
 	}
-	over := func() bool { return d.refused != nil || s.debts[d.tx] != d || s.incarnation != in.Incarnation }
-	if err := s.until(try, over); err != nil {
+	over := func() bool {
+		return d.refused != nil || s.debts[d.tx] != d || s.session.Incarnation() != in.Incarnation
+	}
+	if err := s.Loop.Until(try, over); err != nil {
 		return err
 	}
 	if d.refused != nil {

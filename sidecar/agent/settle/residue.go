@@ -1,4 +1,4 @@
-package agent
+package settle
 
 import (
 	"context"
@@ -12,14 +12,13 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
 // publishResidue puts what could not be made clean on the list before the log hears of the settlement: a crash in
 // between writes it again under the same key.
-func (s *Agent) publishResidue(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+func (s *Settler) publishResidue(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
 	if err := s.publishRetracted(ctx, d); err != nil {
 		return err
 	}
@@ -29,7 +28,7 @@ func (s *Agent) publishResidue(ctx context.Context, d *debt, made gate.Settlemen
 			agent = s.agent
 		}
 		record := &topology.Residue{
-			Workspace: s.workspace, Tx: d.tx, Index: r.Effect.Index, Agent: agent, Tool: r.Effect.Tool.Name,
+			Workspace: s.Workspace, Tx: d.tx, Index: r.Effect.Index, Agent: agent, Tool: r.Effect.Tool.Name,
 			Class: r.Effect.Tool.Class, Key: r.Effect.Key, Scopes: r.Effect.Tool.Scopes, Result: r.Result, Detail: r.Detail,
 			Tries: r.Tries, State: topology.ResidueOpen, Incarnation: inc, AtMs: s.clock.Now().UnixMilli(), Code: r.Code,
 			Call: s.callStands(d, r.Effect.Index),
@@ -41,14 +40,14 @@ func (s *Agent) publishResidue(ctx context.Context, d *debt, made gate.Settlemen
 			s.log.Error("a residue is on no list", "tx", string(d.tx), "result", r.Result.String(), "cause", err)
 			continue
 		}
-		err := s.retry(ctx, func() error {
-			try, cancel := s.clock.Within(ctx, appendTry)
+		err := s.Loop.Retry(ctx, func() error {
+			try, cancel := s.clock.Within(ctx, logTry)
 			defer cancel()
 			var err error
-			s.loop.Do(func() { // the log may be away for long
+			s.Loop.Do(func() { // the log may be away for long
 				failpoint.Hit(failpoint.ResidueBefore)
 				defer failpoint.Hit(failpoint.ResidueAfter)
-				err = s.events.PublishResidue(try, record)
+				err = s.Events.PublishResidue(try, record)
 			})
 			return err
 		}, func(err error) {
@@ -63,16 +62,16 @@ func (s *Agent) publishResidue(ctx context.Context, d *debt, made gate.Settlemen
 }
 
 // callStands is how a call stands once its transaction is settled; empty: of something that is no call.
-func (s *Agent) callStands(d *debt, index uint32) string {
-	p, known := s.progress(d.tx, index)
+func (s *Settler) callStands(d *debt, index uint32) string {
+	p, known := s.delivery.Call(d.tx, index)
 	if !known {
 		return ""
 	}
-	st := standing{state: api.StateAborted, over: true}
+	st := Standing{State: api.StateAborted, Over: true}
 	if d.committed {
-		st.state = api.StateCommitted
+		st.State = api.StateCommitted
 	}
-	return receipt(p, st).State
+	return Receipt(p, st).State
 }
 
 // shorten brings a residue within what the list takes: of scopes that are too many, or too long, it names the first.
@@ -101,7 +100,7 @@ const observedTool = "observed"
 
 // publishDoubts lists the scopes where the log did not believe a settlement that said clean: another transaction
 // changed them too, while the workspace observed and let both.
-func (s *Agent) publishDoubts(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+func (s *Settler) publishDoubts(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
 	doubtful := d.doubtful
 	next := uint32(0)
 	var said []sequencer.Scope
@@ -131,7 +130,7 @@ const heldRetracted = "its transaction is retracted"
 // publishRetracted returns once the events topic says of a retracted transaction's held calls that none is to be made
 // any more. Residues of them may stay open, and who tries one again may have a view that never saw the retraction; but
 // not before the turn is settled, because until then the transaction holds what its calls move.
-func (s *Agent) publishRetracted(ctx context.Context, d *debt) error {
+func (s *Settler) publishRetracted(ctx context.Context, d *debt) error {
 	turn := d.turn
 	if !turn {
 		return nil
@@ -151,56 +150,47 @@ func (s *Agent) publishRetracted(ctx context.Context, d *debt) error {
 			step = gate.StepGivenUp
 		}
 		events = append(events, &topology.Event{
-			Kind: topology.EventAnswer, Workspace: s.workspace, Tx: d.tx, Agent: s.agent, AtMs: s.clock.Now().UnixMilli(),
+			Kind: topology.EventAnswer, Workspace: s.Workspace, Tx: d.tx, Agent: s.agent, AtMs: s.clock.Now().UnixMilli(),
 			Effect: &topology.EffectText{Index: p.Index, Step: uint8(step), Detail: heldRetracted},
 		})
 	}
 	var err error
-	s.loop.Do(func() { err = s.delivery.PublishAll(ctx, events) }) // the topic has them before the settlement
+	s.Loop.Do(func() { err = s.delivery.PublishAll(ctx, events) }) // the topic has them before the settlement
 	return err
 }
 
 // tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. The log and
 // the journal say so before: whoever finds the transaction after a crash does not know what it did.
-func (s *Agent) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool,
+func (s *Settler) tryUnderTouch(ctx context.Context, t Held, tool gate.Tool,
 	open, call func(context.Context) error) error {
-	if err := s.enter(ctx, t); err != nil {
+	return t.Within(ctx, ctx, tool.Scopes, func() error {
+		if err := open(ctx); err != nil {
+			return err
+		}
+		if err := s.lease.Stretch(ctx, tool.MaxTime); err != nil {
+			return err
+		}
+		if err := t.HandOver(ctx, tool.Scopes); err != nil {
+			return err
+		}
+		err := call(ctx)
+		// What came of it belongs to the residue. Of this transaction there is only to say that it counts as a write.
+		told := &sequencer.Settle{NoneElse: true,
+			Effects: []sequencer.Settled{{Scopes: tool.Scopes, Result: sequencer.ResultClean}}}
+		if err := s.delivery.Record(journal.RecordOwn, &journal.OwnRecord{Tx: t.ID(), Told: told}); err != nil {
+			s.log.Warn("a further try is not in the journal as ended", "tx", string(t.ID()), "cause", err)
+		}
 		return err
-	}
-	defer s.leave(t)
-	if err := s.touchAll(ctx, t, tool.Scopes, sequencer.WriteAccess); err != nil {
-		return err
-	}
-	if err := open(ctx); err != nil {
-		return err
-	}
-	var wants []sequencer.Want
-	for _, scope := range tool.Scopes {
-		wants = append(wants, sequencer.Want{Scope: scope, Access: sequencer.WriteAccess})
-	}
-	if err := s.stretchLease(ctx, tool.MaxTime); err != nil {
-		return err
-	}
-	if _, err := s.handOver(ctx, t, wants); err != nil {
-		return err
-	}
-	err := call(ctx)
-	// What came of it belongs to the residue. Of this transaction there is only to say that it counts as a write.
-	told := &sequencer.Settle{NoneElse: true,
-		Effects: []sequencer.Settled{{Scopes: tool.Scopes, Result: sequencer.ResultClean}}}
-	if err := s.delivery.Record(journal.RecordOwn, &journal.OwnRecord{Tx: t.id, Told: told}); err != nil {
-		s.log.Warn("a further try is not in the journal as ended", "tx", string(t.id), "cause", err)
-	}
-	return err
+	})
 }
 
 // callOfResidue is the call of a residue, as the log has it, and what came of it by hand.
-func (s *Agent) callOfResidue(ctx context.Context, r *topology.Residue) (p gate.Progress, by byHand, err error) {
-	events, err := s.effectsInLog(ctx, r.Tx)
+func (s *Settler) callOfResidue(ctx context.Context, r *topology.Residue) (p gate.Progress, by byHand, err error) {
+	events, err := s.Effects(ctx, r.Tx)
 	if err != nil {
 		return p, by, api.Problemf(api.CodeLog, "what %s did cannot be read from the log: %v", r.Tx, err)
 	}
-	effects, err := s.fromLog(r.Tx, events)
+	effects, err := s.FromLog(r.Tx, events)
 	if err != nil {
 		return p, by, api.Problemf(api.CodeLog, "%v", err)
 	}
@@ -245,7 +235,7 @@ const (
 // acceptResidue takes a residue as it is. A try of another sidecar holds what the residue moves from before it looks
 // at the list until the list has what came of it. An acceptance holds the same while it looks and writes, so of the
 // two one sees what the other has written, and neither record is lost.
-func (s *Agent) acceptResidue(ctx context.Context, r *topology.Residue, note string) error {
+func (s *Settler) acceptResidue(ctx context.Context, r *topology.Residue, note string) error {
 	accept := func(ctx context.Context) error {
 		if err := s.stillResidue(ctx, r); err != nil {
 			return err
@@ -253,28 +243,28 @@ func (s *Agent) acceptResidue(ctx context.Context, r *topology.Residue, note str
 		r.State, r.Note = topology.ResidueAccepted, note
 		return s.listResidue(ctx, r)
 	}
-	if n := len(r.Scopes); n == 0 || n > s.footprintLimit() {
+	if n := len(r.Scopes); n == 0 || n > s.view.FootprintLimit() {
 		return accept(ctx) // it cannot be tried again either: no touch names this
 	}
-	t, err := s.startOwn(ctx)
+	t, err := s.own.Hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		ctx, cancel := s.clock.Within(context.WithoutCancel(ctx), appendTry)
+		ctx, cancel := s.clock.Within(context.WithoutCancel(ctx), logTry)
 		defer cancel()
-		if _, err := s.abortTx(ctx, t, "it only held what a residue moves that is accepted"); err != nil {
-			s.log.Warn("a residue was accepted, what it moves is still held", "tx", string(t.id), "cause", err)
+		if err := t.Abort(ctx, "it only held what a residue moves that is accepted"); err != nil {
+			s.log.Warn("a residue was accepted, what it moves is still held", "tx", string(t.ID()), "cause", err)
 		}
 	}()
 	if err := s.holdResidue(ctx, t, r); err != nil {
 		return err
 	}
 	bound := acceptWrite
-	if most := s.longestCall(); most > 0 {
+	if most := s.lease.Longest(); most > 0 {
 		bound = min(bound, most)
 	}
-	if err := s.stretchLease(ctx, bound); err != nil { // with the lease ends what is held
+	if err := s.lease.Stretch(ctx, bound); err != nil { // with the lease ends what is held
 		return err
 	}
 	ctx, cancel := s.clock.Within(ctx, bound)
@@ -283,14 +273,10 @@ func (s *Agent) acceptResidue(ctx context.Context, r *topology.Residue, note str
 }
 
 // holdResidue returns once a transaction was granted what a residue moves.
-func (s *Agent) holdResidue(ctx context.Context, t *tx, r *topology.Residue) error {
-	if err := s.enter(ctx, t); err != nil {
-		return err
-	}
-	defer s.leave(t)
+func (s *Settler) holdResidue(ctx context.Context, t Held, r *topology.Residue) error {
 	short, cancel := s.clock.Within(ctx, acceptWait)
 	defer cancel()
-	err := s.touchAll(short, t, r.Scopes, sequencer.WriteAccess)
+	err := t.Within(ctx, short, r.Scopes, func() error { return nil })
 	var p *api.Problem
 	own := errors.As(err, &p) && p.Code == string(sequencer.CodeOwnTransaction)
 	if own || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -307,27 +293,25 @@ const (
 
 // Residue lists effects that could not be made clean, of the whole workspace, newest first. The page's Pick has tool,
 // result and state; it has no After.
-func (s *Agent) Residue(ctx context.Context, page api.Page) (*api.ResidueList, error) {
-	return flow(s, func() (*api.ResidueList, error) {
-		list, cut, err := s.residue(ctx)
-		if err != nil {
-			return nil, err
+func (s *Settler) Residue(ctx context.Context, page api.Page) (*api.ResidueList, error) {
+	list, cut, err := s.residue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.ResidueList{Workspace: s.Workspace, Items: []api.Residue{}, Truncated: cut}
+	for i := range list {
+		one := residueOf(&list[i])
+		if !page.Wants("tool", topology.NormalName(one.Tool)) || !page.Wants("result", one.Result) ||
+			!page.Wants("state", one.State) {
+			continue
 		}
-		out := &api.ResidueList{Workspace: s.workspace, Items: []api.Residue{}, Truncated: cut}
-		for i := range list {
-			one := residueOf(&list[i])
-			if !page.Wants("tool", topology.NormalName(one.Tool)) || !page.Wants("result", one.Result) ||
-				!page.Wants("state", one.State) {
-				continue
-			}
-			if len(out.Items) == page.Limit {
-				out.Truncated = true
-				break
-			}
-			out.Items = append(out.Items, one)
+		if len(out.Items) == page.Limit {
+			out.Truncated = true
+			break
 		}
-		return out, nil
-	})
+		out.Items = append(out.Items, one)
+	}
+	return out, nil
 }
 
 func residueOf(r *topology.Residue) api.Residue {
@@ -343,8 +327,8 @@ func residueOf(r *topology.Residue) api.Residue {
 }
 
 // residue is the workspace's list, newest first; cut: there are more.
-func (s *Agent) residue(ctx context.Context) (list []topology.Residue, cut bool, err error) {
-	s.loop.Do(func() { list, err = s.events.Residue(ctx, s.workspace, maxResidue) }) // a table answers
+func (s *Settler) residue(ctx context.Context) (list []topology.Residue, cut bool, err error) {
+	s.Loop.Do(func() { list, err = s.Events.Residue(ctx, s.Workspace, maxResidue) }) // a table answers
 	if errors.Is(err, streams.ErrTruncated) {
 		return list, true, nil
 	}
@@ -356,7 +340,7 @@ func (s *Agent) residue(ctx context.Context) (list []topology.Residue, cut bool,
 
 // oneResidue is the residue that a request names; it must be open. told: it was tried again before, and only now does
 // the list say what came of it.
-func (s *Agent) oneResidue(ctx context.Context, tx, index string) (r *topology.Residue, told bool, err error) {
+func (s *Settler) oneResidue(ctx context.Context, tx, index string) (r *topology.Residue, told bool, err error) {
 	n, ok := api.Decimal(index)
 	if !ok {
 		return nil, false, api.Problemf(api.CodeBadRequest, "index %.20q is not a whole number", index)
@@ -388,17 +372,15 @@ func dealtWith(r *topology.Residue) error {
 
 // Resolve deals with a residue: by making the call, or the compensation, that could not be made before, or, when in
 // has a note, by taking it as it is.
-func (s *Agent) Resolve(ctx context.Context, c once.Call, tx, index string, in *api.Resolve) (*api.Residue, error) {
-	return flow(s, func() (*api.Residue, error) {
-		if in.Accept != nil {
-			return s.accept(ctx, tx, index, in.Accept)
-		}
-		return s.tryAgain(ctx, c, tx, index, in.Retry)
-	})
+func (s *Settler) Resolve(ctx context.Context, slot Slot, tx, index string, in *api.Resolve) (*api.Residue, error) {
+	if in.Accept != nil {
+		return s.accept(ctx, tx, index, in.Accept)
+	}
+	return s.tryAgain(ctx, slot, tx, index, in.Retry)
 }
 
 // accept takes a residue as it is: the operator has looked at the sink, and says so in the note.
-func (s *Agent) accept(ctx context.Context, tx, index string, in *api.AcceptResidue) (*api.Residue, error) {
+func (s *Settler) accept(ctx context.Context, tx, index string, in *api.AcceptResidue) (*api.Residue, error) {
 	if in.Note == "" || len(in.Note) > maxNoteBytes {
 		return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and "+
 			"why",
@@ -424,7 +406,7 @@ func (s *Agent) accept(ctx context.Context, tx, index string, in *api.AcceptResi
 }
 
 // tryAgain makes the call, or the compensation, that could not be made before.
-func (s *Agent) tryAgain(ctx context.Context, c once.Call, tx, index string,
+func (s *Settler) tryAgain(ctx context.Context, slot Slot, tx, index string,
 	in *api.RetryResidue) (*api.Residue, error) {
 	done, err := s.dealing.enter(tx, index)
 	if err != nil {
@@ -436,7 +418,7 @@ func (s *Agent) tryAgain(ctx context.Context, c once.Call, tx, index string,
 		return nil, err
 	}
 	if !told { // else the call was made: it is not made again only because the list could not be written
-		if err := s.tryResidue(ctx, &s.untold, r, in, c.Slot); err != nil {
+		if err := s.tryResidue(ctx, &s.untold, r, in, slot); err != nil {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package agent
+package settle
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
@@ -16,12 +17,12 @@ const (
 	maxConeEffects = 64 // of one member
 )
 
-// retract asks the log to undo a committed transaction, anybody's, and all that follows from it.
-func (s *Agent) retract(ctx context.Context, id sequencer.TxID, dry bool) (*api.Retraction, error) {
+// Retract asks the log to undo a committed transaction, anybody's, and all that follows from it.
+func (s *Settler) Retract(ctx context.Context, id sequencer.TxID, dry bool) (*api.Retraction, error) {
 	if seen, ok := s.view.Transaction(id); ok && seen.Retraction.Of != "" {
 		return s.retraction(id), nil // it runs, or is done
 	}
-	cone, err := do(s, func() (*topology.Cone, error) { return s.events.Cone(ctx, s.workspace, id) })
+	cone, err := loop.Do(s.Loop, func() (*topology.Cone, error) { return s.Events.Cone(ctx, s.Workspace, id) })
 	if err != nil {
 		return nil, api.Problemf(api.CodeLog, "what follows from %s cannot be found out: %v", id, err)
 	}
@@ -35,14 +36,14 @@ func (s *Agent) retract(ctx context.Context, id sequencer.TxID, dry bool) (*api.
 	if dry {
 		return out, nil
 	}
-	if err := s.await(ctx); err != nil {
+	if err := s.session.Await(ctx); err != nil {
 		return nil, err
 	}
 	inc := s.now()
 	in := &sequencer.Intent{Kind: sequencer.IntentRetract, Tx: id, N: uint32(s.view.At()) + 1, Agent: s.agent,
 		Incarnation: inc}
 	s.askedToRetract(id)
-	o, err := s.ask(ctx, in, func() bool {
+	o, err := s.session.Ask(ctx, in, func() bool {
 		seen, _ := s.view.Transaction(id)
 		return seen.Retraction.Of != "" || s.now() != inc
 	})
@@ -50,7 +51,7 @@ func (s *Agent) retract(ctx context.Context, id sequencer.TxID, dry bool) (*api.
 		return nil, err
 	}
 	if o != nil && o.Kind == sequencer.OutcomeRefused {
-		return nil, notTaken(o, "%s is not retracted", id)
+		return nil, words.NotTaken(o, "%s is not retracted", id)
 	}
 	if seen, _ := s.view.Transaction(id); o == nil && seen.Retraction.Of == "" {
 		return nil, api.Problemf(api.CodeNotReady, "the session ended before the log answered: send it again")
@@ -63,9 +64,9 @@ func (s *Agent) retract(ctx context.Context, id sequencer.TxID, dry bool) (*api.
 }
 
 // retractedBefore says how a retraction stands that the view does not remember.
-func (s *Agent) retractedBefore(ctx context.Context, id sequencer.TxID) (*api.Retraction, error) {
+func (s *Settler) retractedBefore(ctx context.Context, id sequencer.TxID) (*api.Retraction, error) {
 	out := s.retraction(id)
-	c, err := do(s, func() (*topology.Closure, error) { return s.events.Closure(ctx, s.workspace, id, 1) })
+	c, err := loop.Do(s.Loop, func() (*topology.Closure, error) { return s.Events.Closure(ctx, s.Workspace, id, 1) })
 	if err != nil {
 		return nil, api.Problemf(api.CodeLog, "how far the retraction of %s is cannot be found out: %v", id, err)
 	}
@@ -76,7 +77,7 @@ func (s *Agent) retractedBefore(ctx context.Context, id sequencer.TxID) (*api.Re
 }
 
 // retraction says how a retraction stands, as far as the view shows it.
-func (s *Agent) retraction(id sequencer.TxID) *api.Retraction {
+func (s *Settler) retraction(id sequencer.TxID) *api.Retraction {
 	seen, _ := s.view.Transaction(id)
 	out := &api.Retraction{Tx: string(id), State: api.RetractRunning, Seq: uint64(seen.Retraction.Seq),
 		Through: uint64(s.view.At()), Cone: []api.ConeMember{}}
@@ -95,7 +96,7 @@ func (s *Agent) retraction(id sequencer.TxID) *api.Retraction {
 }
 
 // coneOf is a cone with what becomes of its members' calls.
-func (s *Agent) coneOf(ctx context.Context, c *topology.Cone) *api.Retraction {
+func (s *Settler) coneOf(ctx context.Context, c *topology.Cone) *api.Retraction {
 	out := words.Cone(c)
 	for i := range c.Members {
 		m, one := &c.Members[i], &out.Cone[i]
@@ -109,12 +110,12 @@ func (s *Agent) coneOf(ctx context.Context, c *topology.Cone) *api.Retraction {
 }
 
 // fates are what becomes of a transaction's calls when it is retracted. more: not all of them are known here.
-func (s *Agent) fates(ctx context.Context, id sequencer.TxID) (out []api.ConeEffect, more bool) {
-	events, err := s.effectsInLog(ctx, id)
+func (s *Settler) fates(ctx context.Context, id sequencer.TxID) (out []api.ConeEffect, more bool) {
+	events, err := s.Effects(ctx, id)
 	if err != nil {
 		return nil, true
 	}
-	effects, err := s.fromLog(id, events)
+	effects, err := s.FromLog(id, events)
 	if err != nil {
 		return nil, true
 	}
@@ -130,7 +131,7 @@ func (s *Agent) fates(ctx context.Context, id sequencer.TxID) (out []api.ConeEff
 	}
 	for _, ev := range events {
 		if ev.Kind == topology.EventTouch {
-			out = append(out, api.ConeEffect{Index: behind(effects), Tool: ownTool,
+			out = append(out, api.ConeEffect{Index: behind(effects), Tool: OwnTool,
 				Class: sequencer.ClassReversible.String(), Scopes: []string{string(ev.Scope)}, Fate: api.FateUnknown})
 		}
 	}

@@ -1,4 +1,4 @@
-package agent
+package settle
 
 import (
 	"context"
@@ -8,11 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology"
 )
@@ -20,7 +21,7 @@ import (
 // publishMade returns once the events topic has that a try begins, or what came of it. A retraction has to know that a
 // held call may have left, and whoever tries again that there is nothing left to call. The try names the transaction
 // under which it is made: the order of events says nothing among several sidecars.
-func (s *Agent) publishMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover,
+func (s *Settler) publishMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover,
 	step gate.Step, answer *gate.Answer) error {
 	by := topology.ByHand{In: in, Undo: left.undo}
 	text := &topology.EffectText{Index: r.Index, Step: uint8(step), Detail: by.Text(), ByHand: &by}
@@ -32,16 +33,16 @@ func (s *Agent) publishMade(ctx context.Context, r *topology.Residue, in sequenc
 		text.Answer = body
 	}
 	events := []*topology.Event{{
-		Kind: topology.EventAnswer, Workspace: s.workspace, Tx: r.Tx, Agent: s.agent, AtMs: s.clock.Now().UnixMilli(),
+		Kind: topology.EventAnswer, Workspace: s.Workspace, Tx: r.Tx, Agent: s.agent, AtMs: s.clock.Now().UnixMilli(),
 		Effect: text,
 	}}
 	var err error
-	s.loop.Do(func() { err = s.delivery.PublishAll(ctx, events) }) // the topic has it before the call leaves
+	s.Loop.Do(func() { err = s.delivery.PublishAll(ctx, events) }) // the topic has it before the call leaves
 	return err
 }
 
 // endMade says what came of it. That is in the journal at once, and the topic mostly has it before anybody asks.
-func (s *Agent) endMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover, step gate.Step,
+func (s *Settler) endMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover, step gate.Step,
 	answer *gate.Answer) {
 	ctx, cancel := s.clock.Within(ctx, view.PauseMost)
 	defer cancel()
@@ -116,13 +117,13 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err erro
 // madeSince finds out for a retraction's turn which held calls were made by hand after their settlement: they are no
 // marks of their transaction's journal, and any sidecar may have made them. One that came too late to be undone in
 // this turn is marked so, and named with what came before it.
-func (s *Agent) madeSince(ctx context.Context, d *debt, effects []gate.Progress) (late map[uint32]string,
+func (s *Settler) madeSince(ctx context.Context, d *debt, effects []gate.Progress) (late map[uint32]string,
 	err error) {
 	turn := d.turn
 	if !turn || !slices.ContainsFunc(effects, func(p gate.Progress) bool { return p.Tool.Class.Gated() }) {
 		return nil, nil
 	}
-	events, err := s.effectsInLog(ctx, d.tx)
+	events, err := s.Effects(ctx, d.tx)
 	if err != nil {
 		return nil, fmt.Errorf("read what was made by hand of %s from the log: %w", d.tx, err)
 	}
@@ -158,7 +159,7 @@ func (s *Agent) madeSince(ctx context.Context, d *debt, effects []gate.Progress)
 
 // madeBefore finds what wrote the same as a call before that was made by hand, and is undone before it: a later held
 // call of the transaction, or another member of the cone.
-func (s *Agent) madeBefore(ctx context.Context, effects []gate.Progress, made []byHand, at int) (string, error) {
+func (s *Settler) madeBefore(ctx context.Context, effects []gate.Progress, made []byHand, at int) (string, error) {
 	p, last, known := &effects[at], sequencer.Seq(0), true
 	for _, id := range made[at].in {
 		seq, ok := s.decidedAt(id)
@@ -172,7 +173,7 @@ func (s *Agent) madeBefore(ctx context.Context, effects []gate.Progress, made []
 		q := &effects[i]
 		ran := q.Ran() || q.GivenUp || q.Started && q.Answer == nil
 		held := q.Tool.Class.Gated() // what ran at once is undone after what was held
-		if !ran || !held || !meet(p.Tool.Scopes, q.Tool.Scopes) {
+		if !ran || !held || !api.Meet(p.Tool.Scopes, q.Tool.Scopes) {
 			continue
 		}
 		in := made[i].in
@@ -185,7 +186,7 @@ func (s *Agent) madeBefore(ctx context.Context, effects []gate.Progress, made []
 }
 
 // decidedAt is when a transaction was decided; not known: before the view began.
-func (s *Agent) decidedAt(id sequencer.TxID) (sequencer.Seq, bool) {
+func (s *Settler) decidedAt(id sequencer.TxID) (sequencer.Seq, bool) {
 	seen, _ := s.view.Transaction(id)
 	if seen.Decision == nil {
 		return 0, false
@@ -195,7 +196,7 @@ func (s *Agent) decidedAt(id sequencer.TxID) (sequencer.Seq, bool) {
 
 // crossed finds another member of the cone that wrote what a call moves before that was made by hand. It has had its
 // turn, and the compensation would put back what it had written.
-func (s *Agent) crossed(ctx context.Context, p *gate.Progress,
+func (s *Settler) crossed(ctx context.Context, p *gate.Progress,
 	after func(sequencer.TxID) bool) (sequencer.TxID, error) {
 	own, _ := s.view.Transaction(p.Tx)
 	first, _ := s.decidedAt(p.Tx)
@@ -203,7 +204,7 @@ func (s *Agent) crossed(ctx context.Context, p *gate.Progress,
 		if seq, ok := s.decidedAt(id); id == p.Tx || ok && seq < first || after(id) {
 			continue
 		}
-		events, err := s.effectsInLog(ctx, id)
+		events, err := s.Effects(ctx, id)
 		if err != nil {
 			return "", fmt.Errorf("read what %s did from the log: %w", id, err)
 		}
@@ -212,17 +213,12 @@ func (s *Agent) crossed(ctx context.Context, p *gate.Progress,
 			if ev.Effect != nil {
 				scopes = ev.Effect.Scopes
 			}
-			if meet(scopes, p.Tool.Scopes) {
+			if api.Meet(scopes, p.Tool.Scopes) {
 				return id, nil
 			}
 		}
 	}
 	return "", nil
-}
-
-// meet reports whether two calls move something in common.
-func meet(a, b []sequencer.Scope) bool {
-	return slices.ContainsFunc(a, func(s sequencer.Scope) bool { return slices.ContainsFunc(b, s.Overlaps) })
 }
 
 // sayLate says why calls that were made by hand too late are not undone.
@@ -264,7 +260,7 @@ func (u *untold) forget(r *topology.Residue) bool {
 }
 
 // listUntold puts what came of a try on the list, and into r, if the list does not say it yet.
-func (s *Agent) listUntold(ctx context.Context, u *untold, r *topology.Residue) (told bool, err error) {
+func (s *Settler) listUntold(ctx context.Context, u *untold, r *topology.Residue) (told bool, err error) {
 	kept, ok := u.byKey[r.RecordKey()]
 	if seen, _ := s.view.Transaction(r.Tx); ok && !kept.undo && seen.Retraction.Undone {
 		delete(u.byKey, r.RecordKey()) // the turn knew what came of it, and what it left counts
@@ -273,7 +269,7 @@ func (s *Agent) listUntold(ctx context.Context, u *untold, r *topology.Residue) 
 	if !ok {
 		return false, nil
 	}
-	ctx, cancel := s.clock.Within(ctx, appendTry)
+	ctx, cancel := s.clock.Within(ctx, logTry)
 	defer cancel()
 	if err := s.listResidue(ctx, &kept.Residue); err != nil {
 		return false, err
@@ -281,6 +277,21 @@ func (s *Agent) listUntold(ctx context.Context, u *untold, r *topology.Residue) 
 	delete(u.byKey, r.RecordKey())
 	*r = kept.Residue
 	return true, nil
+}
+
+// traceparent is the W3C traceparent of a context's span; empty: it has none.
+func traceparent(ctx context.Context) string {
+	header := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, header)
+	return header["traceparent"]
+}
+
+// Slot is what a request with an Idempotency-Key keeps of itself; *once.Slot is one. A nil one keeps nothing.
+type Slot interface {
+	// Get is the transaction under which the request has begun; empty: none. Set names it, and Save journals it.
+	Get() sequencer.TxID
+	Set(tx sequencer.TxID)
+	Save() error
 }
 
 // leftover is what is left to do of a residue.
@@ -306,8 +317,8 @@ func (l *leftover) done() string {
 
 // tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
 // is answered, and its settlement counts as a write of it: nobody commits on what was read before.
-func (s *Agent) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
-	slot *once.Slot) error {
+func (s *Settler) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
+	slot Slot) error {
 	if slot.Get() != "" { // a former process may have made the call, and its sink cannot tell
 		return api.Problemf(api.CodeUnkeyed, "this request was begun before, and the process ended: the call may "+
 			"have been made. Look at the sink, then ask under a new Idempotency-Key")
@@ -319,7 +330,7 @@ func (s *Agent) tryResidue(ctx context.Context, u *untold, r *topology.Residue, 
 	if err != nil {
 		return err
 	}
-	t, err := s.startOwn(ctx)
+	t, err := s.own.Hold(ctx)
 	if err != nil {
 		return err
 	}
@@ -335,7 +346,7 @@ func (s *Agent) tryResidue(ctx context.Context, u *untold, r *topology.Residue, 
 	}
 	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
 		if left.call.Key == "" && left.made == nil {
-			slot.Set(t.id)
+			slot.Set(t.ID())
 			if err := slot.Save(); err != nil {
 				return err
 			}
@@ -346,22 +357,22 @@ func (s *Agent) tryResidue(ctx context.Context, u *untold, r *topology.Residue, 
 	})
 	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes it
 	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
-	ctx, cancel := s.clock.Within(context.WithoutCancel(ctx), appendTry)
+	ctx, cancel := s.clock.Within(context.WithoutCancel(ctx), logTry)
 	defer cancel()
-	if _, err := s.abortTx(ctx, t, "it only held what a residue moves that is tried again"); err != nil {
-		s.log.Warn("a residue was tried again, what it moves is still held", "tx", string(t.id), "cause", err)
+	if err := t.Abort(ctx, "it only held what a residue moves that is tried again"); err != nil {
+		s.log.Warn("a residue was tried again, what it moves is still held", "tx", string(t.ID()), "cause", err)
 	}
 	return err
 }
 
 // leftOf finds out from the log what is left to do of a residue.
-func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.RetryResidue) (leftover, error) {
+func (s *Settler) leftOf(ctx context.Context, r *topology.Residue, allowed *api.RetryResidue) (leftover, error) {
 	p, by, err := s.callOfResidue(ctx, r)
 	if err != nil {
 		return leftover{}, err
 	}
-	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Origin: s.where(), Key: p.Key, Args: p.Args,
-		Traceparent: traceOf(ctx)}
+	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Origin: s.origin(), Key: p.Key, Args: p.Args,
+		Traceparent: traceparent(ctx)}
 	hand := s.handOf(r, by.undone)
 	hand.Force = true // whether anything is left to do at all
 	plan := gate.Next(&p, gate.ClaimStranger, gate.Facts{Phase: gate.PhaseResidue, Hand: hand})
@@ -381,7 +392,7 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 			answer = *p.Answer
 		}
 		var by gate.Tool
-		if call, by, err = gate.Compensation(s.tools, s.where(), &p, answer); err != nil {
+		if call, by, err = gate.Compensation(s.tools, s.origin(), &p, answer); err != nil {
 			return leftover{}, api.Problemf(api.CodeTool, "%v", err)
 		}
 		life = by.KeyLife
@@ -402,7 +413,7 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 	if plan.Undo {
 		call.ForbidOnly = plan.Only
 	}
-	adapter, err := capped{s.tools, s}.Adapter(call.Tool)
+	adapter, err := s.capped.Adapter(call.Tool)
 	if err != nil {
 		return leftover{}, api.Problemf(api.CodeTool, "%v", err)
 	}
@@ -413,7 +424,7 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 }
 
 // handOf is what the gate has to know of a residue that is to be tried again.
-func (s *Agent) handOf(r *topology.Residue, undone *gate.Answer) gate.Hand {
+func (s *Settler) handOf(r *topology.Residue, undone *gate.Answer) gate.Hand {
 	seen, _ := s.view.Transaction(r.Tx)
 	return gate.Hand{Result: r.Result, Back: seen.Retraction.Of != "", Undone: undone}
 }
@@ -442,7 +453,7 @@ func unkeyed(tool string) error {
 }
 
 // stillResidue refuses to try a residue again that somebody else has dealt with, or has tried since it was looked at.
-func (s *Agent) stillResidue(ctx context.Context, r *topology.Residue) error {
+func (s *Settler) stillResidue(ctx context.Context, r *topology.Residue) error {
 	list, _, err := s.residue(ctx)
 	if err != nil {
 		return err
@@ -463,7 +474,7 @@ func (s *Agent) stillResidue(ctx context.Context, r *topology.Residue) error {
 }
 
 // tryCall makes the call in a transaction. The list says before that it may have happened, should this process end.
-func (s *Agent) tryCall(ctx context.Context, u *untold, r *topology.Residue, t *tx, left leftover) error {
+func (s *Settler) tryCall(ctx context.Context, u *untold, r *topology.Residue, t Held, left leftover) error {
 	if left.made != nil {
 		return s.noteTry(ctx, u, r, left, *left.made)
 	}
@@ -471,19 +482,19 @@ func (s *Agent) tryCall(ctx context.Context, u *untold, r *topology.Residue, t *
 	err := s.announceTry(ctx, r, t, left)
 	if err == nil {
 		bound, cancel := s.clock.Within(s.work, left.tool.MaxTime)              // a client that goes away breaks nothing off
-		s.loop.Do(func() { answer, err = left.adapter.Call(bound, left.call) }) // the sink answers
+		s.Loop.Do(func() { answer, err = left.adapter.Call(bound, left.call) }) // the sink answers
 		cancel()
 	} else {
 		err = fmt.Errorf("%w: %w", gate.ErrNotSent, err)
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err == nil {
-		s.endMade(ctx, r, t.id, left, gate.StepAnswered, &answer)
+		s.endMade(ctx, r, t.ID(), left, gate.StepAnswered, &answer)
 		return s.noteTry(ctx, u, r, left, answer)
 	}
 	if errors.Is(err, gate.ErrNotSent) {
-		s.endMade(ctx, r, t.id, left, gate.StepNotSent, nil)
-		ctx, cancel := s.clock.Within(ctx, appendTry)
+		s.endMade(ctx, r, t.ID(), left, gate.StepNotSent, nil)
+		ctx, cancel := s.clock.Within(ctx, logTry)
 		defer cancel()
 		if err := s.listResidue(ctx, r); err != nil {
 			s.log.Warn("the list does not say that a further try did not leave", "tx", string(r.Tx), "cause", err)
@@ -498,8 +509,8 @@ func (s *Agent) tryCall(ctx context.Context, u *untold, r *topology.Residue, t *
 
 // announceTry says in the events topic and on the list that a call may have happened. It is the last step before that
 // leaves.
-func (s *Agent) announceTry(ctx context.Context, r *topology.Residue, t *tx, left leftover) error {
-	if err := s.publishMade(ctx, r, t.id, left, gate.StepStarted, nil); err != nil {
+func (s *Settler) announceTry(ctx context.Context, r *topology.Residue, t Held, left leftover) error {
+	if err := s.publishMade(ctx, r, t.ID(), left, gate.StepStarted, nil); err != nil {
 		return api.Problemf(api.CodeLog, "that %s is tried again is not in the events topic: %v", left.tool.Name, err)
 	}
 	now := *r
@@ -515,14 +526,14 @@ func (s *Agent) announceTry(ctx context.Context, r *topology.Residue, t *tx, lef
 	if err := s.listResidue(ctx, &now); err != nil {
 		return err
 	}
-	if err := s.stretchLease(ctx, left.tool.MaxTime); err != nil { // writing may have taken long
+	if err := s.lease.Stretch(ctx, left.tool.MaxTime); err != nil { // writing may have taken long
 		return err
 	}
-	return s.usable(t) // the lease may be the next session's: then what it moves may be another's, or a turn is over
+	return t.Usable() // the lease may be the next session's: then what it moves may be another's, or a turn is over
 }
 
 // noteTry puts what came of another try on the list, before anybody else can make one.
-func (s *Agent) noteTry(ctx context.Context, u *untold, r *topology.Residue, left leftover,
+func (s *Settler) noteTry(ctx context.Context, u *untold, r *topology.Residue, left leftover,
 	answer gate.Answer) error {
 	r.Tries++
 	switch {
@@ -539,7 +550,7 @@ func (s *Agent) noteTry(ctx context.Context, u *untold, r *topology.Residue, lef
 		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
 		r.Code, r.Args, r.Call = "", nil, left.done()
 	}
-	ctx, cancel := s.clock.Within(context.WithoutCancel(ctx), appendTry)
+	ctx, cancel := s.clock.Within(context.WithoutCancel(ctx), logTry)
 	defer cancel()
 	err := s.listResidue(ctx, r)
 	if err != nil {
@@ -549,10 +560,10 @@ func (s *Agent) noteTry(ctx context.Context, u *untold, r *topology.Residue, lef
 }
 
 // listResidue puts a residue back on the list as it is now.
-func (s *Agent) listResidue(ctx context.Context, r *topology.Residue) error {
+func (s *Settler) listResidue(ctx context.Context, r *topology.Residue) error {
 	r.AtMs, r.Incarnation = s.clock.Now().UnixMilli(), s.now()
 	var err error
-	s.loop.Do(func() { err = s.events.PublishResidue(ctx, r) }) // the log may be away for long
+	s.Loop.Do(func() { err = s.Events.PublishResidue(ctx, r) }) // the log may be away for long
 	if err != nil {
 		return api.Problemf(api.CodeLog, "the list of residues cannot be written: %v", err)
 	}

@@ -1,9 +1,8 @@
-package agent
+package settle
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -39,8 +38,8 @@ type orphans struct {
 }
 
 // observeOrphans takes over what was adopted.
-func (s *Agent) observeOrphans(o *sequencer.Outcome) {
-	if o.Kind == sequencer.OutcomeAdopted && o.Agent == s.agent && o.Incarnation == s.incarnation {
+func (s *Settler) observeOrphans(o *sequencer.Outcome) {
+	if o.Kind == sequencer.OutcomeAdopted && o.Agent == s.agent && o.Incarnation == s.session.Incarnation() {
 		delete(s.orphans.asked, o.Tx)
 		d := s.owe(o.Tx, o.Seq, false, false)
 		d.freed = s.orphans.left.newest
@@ -51,10 +50,16 @@ func (s *Agent) observeOrphans(o *sequencer.Outcome) {
 	s.orphans.left.observeOwner(o)
 }
 
+// Beat looks for what others have left, and for orphans that are in the way, when it is time to.
+func (s *Settler) Beat(now time.Time) {
+	s.adoptOrphans(now)
+	s.adoptLeft(now)
+}
+
 // adoptOrphans looks for orphans when the agent's transactions, or a retraction, have waited for a while.
-func (s *Agent) adoptOrphans(now time.Time) {
+func (s *Settler) adoptOrphans(now time.Time) {
 	p := &s.orphans
-	if !s.live || p.looking || now.Before(p.next) {
+	if !s.session.Live() || p.looking || now.Before(p.next) {
 		return
 	}
 	wanted, longest := s.waitedFor(now)
@@ -68,8 +73,8 @@ func (s *Agent) adoptOrphans(now time.Time) {
 		return
 	}
 	p.next = now.Add(s.limits.AdoptAfter)
-	inc := s.incarnation
-	p.looking = s.loop.Go(func(ctx context.Context) {
+	inc := s.session.Incarnation()
+	p.looking = s.Loop.Go(func(ctx context.Context) {
 		s.lookForOrphans(ctx, inc, func(tx sequencer.TxID) bool { return all || wanted[tx] })
 		p.looking = false
 	})
@@ -77,32 +82,29 @@ func (s *Agent) adoptOrphans(now time.Time) {
 
 // waitedFor is what the agent's transactions wait for, as the log named it when they began to, and how long the first
 // of them waits. What blocks them may have changed since.
-func (s *Agent) waitedFor(now time.Time) (by map[sequencer.TxID]bool, longest time.Duration) {
+func (s *Settler) waitedFor(now time.Time) (by map[sequencer.TxID]bool, longest time.Duration) {
 	by = map[sequencer.TxID]bool{}
 	still := map[sequencer.TxID]time.Time{}
-	for id, t := range s.active {
-		if t.waiting == nil {
-			continue
-		}
+	s.own.Waiting(func(id sequencer.TxID, waiting *sequencer.Outcome) {
 		since, known := s.orphans.waiting[id]
 		if !known {
 			since = now
 		}
 		still[id] = since
 		longest = max(longest, now.Sub(since))
-		for _, b := range t.waiting.BlockedBy {
+		for _, b := range waiting.BlockedBy {
 			by[b.Tx] = true
 		}
-	}
+	})
 	s.orphans.waiting = still
 	return by, longest
 }
 
 // lookForOrphans asks for those transactions without an owner that are in the way.
-func (s *Agent) lookForOrphans(ctx context.Context, inc sequencer.Seq, inTheWay func(sequencer.TxID) bool) {
-	ctx, cancel := s.clock.Within(ctx, appendTry)
+func (s *Settler) lookForOrphans(ctx context.Context, inc sequencer.Seq, inTheWay func(sequencer.TxID) bool) {
+	ctx, cancel := s.clock.Within(ctx, logTry)
 	defer cancel()
-	rows, _, err := s.unsettled(ctx, "")
+	rows, _, err := s.Unsettled(ctx, "")
 	if err != nil && !errors.Is(err, streams.ErrTruncated) {
 		s.log.Warn("who has left what unsettled is not known", "cause", err)
 		return
@@ -115,50 +117,35 @@ func (s *Agent) lookForOrphans(ctx context.Context, inc sequencer.Seq, inTheWay 
 }
 
 // canSettle: what this sidecar's policy does not know is left to others.
-func (s *Agent) canSettle(ctx context.Context, tx sequencer.TxID) bool {
+func (s *Settler) canSettle(ctx context.Context, tx sequencer.TxID) bool {
 	effects, err := s.logged(ctx, tx)
 	if err != nil {
 		return lostForGood(err)
 	}
-	for _, p := range effects {
-		if s.tools == nil {
-			return false
-		}
-		found, err := s.tools.Find(p.Tool.Name, p.Args)
-		if err != nil || found.Class != p.Tool.Class || gate.Unchanged(s.tools, &p.Effect) != nil {
-			return false
-		}
-		if _, err := s.tools.Adapter(p.Tool.Name); err != nil {
-			return false
-		}
-	}
-	return true
+	return s.knows(effects)
 }
 
-func (s *Agent) adoptOne(ctx context.Context, tx sequencer.TxID, inc sequencer.Seq) {
+func (s *Settler) adoptOne(ctx context.Context, tx sequencer.TxID, inc sequencer.Seq) {
 	p := &s.orphans
 	if p.asked == nil || len(p.asked) > maxUnsettled {
 		p.asked = map[sequencer.TxID]uint32{}
 	}
 	p.asked[tx]++
 	in := &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: tx, N: p.asked[tx], Agent: s.agent, Incarnation: inc}
-	if _, err := s.append(ctx, in); err != nil {
+	if _, err := s.session.Append(ctx, in); err != nil {
 		s.metrics.AppendErrors.Inc()
 		s.log.Warn("an orphan was not adopted: tried again", "tx", string(tx), "cause", err)
 	}
 }
 
-// pauseAsking is the longest pause between two questions for what a join has made this sidecar's.
-const pauseAsking = 30 * time.Second
-
-// findOwed asks which transactions the join has made this sidecar's, until that is known: its own journal may be lost,
+// FindOwed asks which transactions the join has made this sidecar's, until that is known: its own journal may be lost,
 // or may never have known of them.
-func (s *Agent) findOwed(ctx context.Context, inc sequencer.Seq) {
+func (s *Settler) FindOwed(ctx context.Context, inc sequencer.Seq) {
 	pause := view.PauseMost
-	_ = s.retry(ctx, func() error {
-		try, cancel := s.clock.Within(ctx, appendTry)
+	_ = s.Loop.Retry(ctx, func() error {
+		try, cancel := s.clock.Within(ctx, logTry)
 		defer cancel()
-		rows, through, err := s.unsettled(try, s.agent)
+		rows, through, err := s.Unsettled(try, s.agent)
 		if err != nil && !errors.Is(err, streams.ErrTruncated) {
 			return err
 		}
@@ -166,7 +153,7 @@ func (s *Agent) findOwed(ctx context.Context, inc sequencer.Seq) {
 			return errors.New("the answer is older than the join")
 		}
 		failpoint.Hit(failpoint.StartOwed)
-		if s.incarnation != inc {
+		if s.session.Incarnation() != inc {
 			return nil
 		}
 		for _, r := range rows {
@@ -184,8 +171,8 @@ func (s *Agent) findOwed(ctx context.Context, inc sequencer.Seq) {
 		return nil
 	}, func(err error) {
 		s.log.Warn("what is left to settle is not known yet: asked again", "cause", err)
-		s.sleep(ctx, pause)
-		pause = min(2*pause, pauseAsking)
+		s.Loop.Sleep(ctx, pause)
+		pause = min(2*pause, view.PauseAsking)
 	})
 }
 
@@ -215,19 +202,14 @@ type left struct {
 	looking bool
 }
 
-// leaseTime is how long a lease of the workspace lasts: by the default rules where the view does not know its own.
-func (s *Agent) leaseTime() time.Duration {
-	return time.Duration(s.view.Settings().Rules.LeaseTicks) * tickLength
-}
-
 // afterEnd is how long after the end of a lease this sidecar looks: an agent's next session may come for its own.
-func (s *Agent) afterEnd(inc sequencer.Seq) time.Duration {
-	fifth := s.leaseTime() / 5
+func (s *Settler) afterEnd(inc sequencer.Seq) time.Duration {
+	fifth := s.view.LeaseTime() / 5
 	return min(s.limits.AdoptAfter, fifth) + s.part(fmt.Sprint(inc), fifth)
 }
 
 // part is this agent's part of a time in which one sidecar after the other does the same.
-func (s *Agent) part(of string, whole time.Duration) time.Duration {
+func (s *Settler) part(of string, whole time.Duration) time.Duration {
 	return time.Duration(spread(s.agent, of) * float64(whole))
 }
 
@@ -239,7 +221,7 @@ func spread(agent, of string) float64 {
 }
 
 // observeLeft notes the end of a lease, also of this agent's: what it had adopted is not its next session's.
-func (s *Agent) observeLeft(o *sequencer.Outcome) {
+func (s *Settler) observeLeft(o *sequencer.Outcome) {
 	if o.Kind != sequencer.OutcomeLeaseEnded {
 		return
 	}
@@ -249,7 +231,7 @@ func (s *Agent) observeLeft(o *sequencer.Outcome) {
 	}
 	now, quiet := s.clock.Now(), s.clock.Steady()
 	if strings.HasPrefix(o.Intent, "join:") { // by its own clock the former process may have its lease for as long again
-		quiet = quiet.Add(s.leaseTime())
+		quiet = quiet.Add(s.view.LeaseTime())
 	}
 	p.ended[o.Incarnation] = now
 	if p.newest.Before(quiet) {
@@ -280,13 +262,13 @@ func (p *left) lookBy(at time.Time) {
 }
 
 // adoptLeft looks for what others have left, when it is time to.
-func (s *Agent) adoptLeft(now time.Time) {
+func (s *Settler) adoptLeft(now time.Time) {
 	p := &s.orphans.left
-	if !s.live || p.looking {
+	if !s.session.Live() || p.looking {
 		return
 	}
 	if p.sweep.IsZero() { // others have seen what was left before this sidecar began: they come first
-		p.sweep = now.Add(s.leaseTime()/2 + s.part("begin", s.leaseTime()/5))
+		p.sweep = now.Add(s.view.LeaseTime()/2 + s.part("begin", s.view.LeaseTime()/5))
 	}
 	due := !p.look.IsZero() && !now.Before(p.look)
 	if due {
@@ -296,8 +278,8 @@ func (s *Agent) adoptLeft(now time.Time) {
 	if !due && now.Before(p.sweep) {
 		return
 	}
-	inc := s.incarnation
-	p.looking = s.loop.Go(func(ctx context.Context) {
+	inc := s.session.Incarnation()
+	p.looking = s.Loop.Go(func(ctx context.Context) {
 		again := s.lookForLeft(ctx, inc)
 		if p.looking = false; again > 0 {
 			p.lookBy(s.clock.Now().Add(again))
@@ -305,7 +287,7 @@ func (s *Agent) adoptLeft(now time.Time) {
 		}
 	})
 	if !p.looking { // every task is taken: this look is not the one that was due
-		p.lookBy(now.Add(s.leaseTime() / 5))
+		p.lookBy(now.Add(s.view.LeaseTime() / 5))
 		return
 	}
 	p.sweep = now.Add(sweepEvery + s.part("sweep", sweepEvery/5))
@@ -313,13 +295,13 @@ func (s *Agent) adoptLeft(now time.Time) {
 
 // lookForLeft adopts the orphans that this sidecar can settle, and those that no other has settled for long. again is
 // when to look for the others; zero: there are none.
-func (s *Agent) lookForLeft(ctx context.Context, inc sequencer.Seq) (again time.Duration) {
-	ctx, cancel := s.clock.Within(ctx, appendTry)
+func (s *Settler) lookForLeft(ctx context.Context, inc sequencer.Seq) (again time.Duration) {
+	ctx, cancel := s.clock.Within(ctx, logTry)
 	defer cancel()
-	rows, _, err := s.unsettled(ctx, "")
+	rows, _, err := s.Unsettled(ctx, "")
 	if err != nil && !errors.Is(err, streams.ErrTruncated) {
 		s.log.Warn("what others have left unsettled is not known: asked again", "cause", err)
-		return s.leaseTime() / 5
+		return s.view.LeaseTime() / 5
 	}
 	s.orphans.left.owed = len(rows) > 0
 	rows = slices.DeleteFunc(rows, func(r topology.Unsettled) bool { return r.Owner != 0 })
@@ -331,20 +313,20 @@ func (s *Agent) lookForLeft(ctx context.Context, inc sequencer.Seq) (again time.
 	since := s.leftSince(rows, now)
 	for i, r := range rows {
 		age := now.Sub(since[i])
-		ready := age >= s.afterEnd(r.Incarnation) && (age >= surrenderAfter*s.leaseTime() || s.canSettle(ctx, r.Tx))
+		ready := age >= s.afterEnd(r.Incarnation) && (age >= surrenderAfter*s.view.LeaseTime() || s.canSettle(ctx, r.Tx))
 		if ctx.Err() != nil {
 			return s.limits.AdoptAfter
 		}
 		if ready {
 			s.adoptOne(ctx, r.Tx, inc)
 		}
-		again = s.leaseTime() / 5 // also to see whether that was taken
+		again = s.view.LeaseTime() / 5 // also to see whether that was taken
 	}
 	return again
 }
 
 // leftSince is since when each of some transactions has no owner, as far as this sidecar knows.
-func (s *Agent) leftSince(rows []topology.Unsettled, now time.Time) (out []time.Time) {
+func (s *Settler) leftSince(rows []topology.Unsettled, now time.Time) (out []time.Time) {
 	p := &s.orphans.left
 	found := map[sequencer.TxID]time.Time{}
 	for _, r := range rows {
@@ -375,21 +357,6 @@ func (d *debt) since(now time.Time, claim gate.Claim) time.Time {
 	return now
 }
 
-// noTools is the policy of a sidecar without one, for what others have left: it knows no tool, so whatever may have
-// happened is said to be unresolved, and nothing is called.
-type noTools struct{}
-
-// Find is part of the policy's interface.
-func (noTools) Find(string, json.RawMessage) (gate.Tool, error) { return gate.Tool{}, gate.ErrNoPolicy }
-
-// Undo is part of the policy's interface.
-func (noTools) Undo(gate.Effect, gate.Answer) (gate.Call, error) {
-	return gate.Call{}, gate.ErrNoPolicy
-}
-
-// Adapter is part of the policy's interface.
-func (noTools) Adapter(string) (gate.Adapter, error) { return nil, gate.ErrNoPolicy }
-
 // maxNamed bounds the retractions of which a sidecar remembers what they wait for, and those that it has asked for.
 const maxNamed = 256
 
@@ -408,7 +375,7 @@ type awaited struct {
 // Each sidecar sees the same decision, and the first adoption in the log counts. So that they do not all append one,
 // the owner of the member that waits is the first; where that has no owner, the sidecar that asked for the retraction.
 // The others come much later and one after the other, in case that the first one is gone, or does not know the tools.
-func (s *Agent) observeNamed(o *sequencer.Outcome) {
+func (s *Settler) observeNamed(o *sequencer.Outcome) {
 	p := &s.orphans
 	if o.Kind == sequencer.OutcomeAdopted || o.Final {
 		for of, n := range p.named {
@@ -437,14 +404,14 @@ func (s *Agent) observeNamed(o *sequencer.Outcome) {
 		return
 	}
 	if delete(p.named, o.Retraction); len(wanted) > 0 {
-		first := o.Incarnation == s.incarnation || o.Incarnation == 0 && p.asking[o.Retraction]
+		first := o.Incarnation == s.session.Incarnation() || o.Incarnation == 0 && p.asking[o.Retraction]
 		in := adoptIn(s.limits.AdoptAfter, s.agent, o.Retraction, first)
 		s.wantNamed(o.Retraction, awaited{txs: wanted, due: s.clock.Now().Add(in)})
 	}
 }
 
 // wantNamed keeps what a retraction waits for.
-func (s *Agent) wantNamed(of sequencer.TxID, n awaited) {
+func (s *Settler) wantNamed(of sequencer.TxID, n awaited) {
 	p := &s.orphans
 	if p.named == nil || len(p.named) >= maxNamed {
 		p.named = map[sequencer.TxID]awaited{} // those that still wait are found by their owner's next session
@@ -453,7 +420,7 @@ func (s *Agent) wantNamed(of sequencer.TxID, n awaited) {
 }
 
 // askedToRetract notes that this sidecar has asked for a retraction.
-func (s *Agent) askedToRetract(of sequencer.TxID) {
+func (s *Settler) askedToRetract(of sequencer.TxID) {
 	p := &s.orphans
 	if p.asking == nil || len(p.asking) >= maxNamed {
 		p.asking = map[sequencer.TxID]bool{}
@@ -489,7 +456,7 @@ func (p *orphans) namedNow(now time.Time) (txs map[sequencer.TxID]bool, any bool
 
 // waitsForTurn notes that a transaction of ours is in a retraction whose turn has not come. What it waits for was said
 // before this session, so if it still waits after a while everything that has no owner is adopted.
-func (s *Agent) waitsForTurn(of sequencer.TxID) {
+func (s *Settler) waitsForTurn(of sequencer.TxID) {
 	if _, known := s.orphans.named[of]; !known {
 		s.wantNamed(of, awaited{any: true, due: s.clock.Now().Add(4 * s.limits.AdoptAfter)})
 	}

@@ -1,4 +1,4 @@
-package agent
+package settle
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 )
 
 // observeTurn: a member of a retraction's cone that is this sidecar's to settle is to be undone now.
-func (s *Agent) observeTurn(o *sequencer.Outcome) {
-	if o.Kind != sequencer.OutcomeTurn || o.Incarnation != s.incarnation {
+func (s *Settler) observeTurn(o *sequencer.Outcome) {
+	if o.Kind != sequencer.OutcomeTurn || o.Incarnation != s.session.Incarnation() {
 		return
 	}
 	d := s.owe(o.Tx, o.Seq, true, true)
@@ -27,13 +27,13 @@ func (s *Agent) observeTurn(o *sequencer.Outcome) {
 }
 
 // learn finds out what is owed of a transaction that was adopted. gone: nothing is, or nothing yet.
-func (s *Agent) learn(ctx context.Context, d *debt) (gone bool, err error) {
+func (s *Settler) learn(ctx context.Context, d *debt) (gone bool, err error) {
 	known := d.known
 	if known {
 		return false, nil
 	}
 	agent, _, _, _ := api.OwnerOf(d.tx)
-	rows, through, err := s.unsettled(ctx, agent)
+	rows, through, err := s.Unsettled(ctx, agent)
 	if err != nil && !errors.Is(err, streams.ErrTruncated) {
 		return false, fmt.Errorf("find out how %s was decided: %w", d.tx, err)
 	}
@@ -53,7 +53,7 @@ func (s *Agent) learn(ctx context.Context, d *debt) (gone bool, err error) {
 
 // take notes what is owed of a transaction. A member of a cone whose turn has not come is owed nothing yet: the view
 // shows when it comes.
-func (s *Agent) take(d *debt, r topology.Unsettled) bool {
+func (s *Settler) take(d *debt, r topology.Unsettled) bool {
 	if !d.known { // a task may be at work with what was known before
 		d.committed, d.known = r.Phase != sequencer.PhaseAborted, true
 	}
@@ -68,11 +68,11 @@ func (s *Agent) take(d *debt, r topology.Unsettled) bool {
 
 // owed is what is known of a transaction's calls, and the ground on which they are settled here: the incarnation that
 // made them, alive; whoever holds its whole journal, whose process is dead; or only the log.
-func (s *Agent) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
+func (s *Settler) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
 	turn := d.turn
 	effects, kept := s.delivery.Owed(d.tx)
-	if _, issuer, _, _ := api.OwnerOf(d.tx); kept.Known && kept.Stripped && issuer < s.firstHere() {
-		others, err := s.hadOthers(ctx) // of the others it was asked when the session began
+	if _, issuer, _, _ := api.OwnerOf(d.tx); kept.Known && kept.Stripped && issuer < s.formers.First() {
+		others, err := s.formers.HadOthers(ctx) // of the others it was asked when the session began
 		if err != nil {
 			return nil, gate.ClaimSuccessor, err
 		}
@@ -95,7 +95,7 @@ func (s *Agent) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Pr
 		return effects, gate.ClaimSuccessor, nil
 	}
 	d.stranger = true
-	heard, quiet := d.heard, !s.strangersUntil().After(s.clock.Steady())
+	heard, quiet := d.heard, !s.formers.strangersUntil().After(s.clock.Steady())
 	if heard {
 		return effects, gate.ClaimStranger, nil
 	}
@@ -151,16 +151,16 @@ func merge(kept, logged []gate.Progress) []gate.Progress {
 }
 
 // logged are a transaction's calls as the log has them.
-func (s *Agent) logged(ctx context.Context, id sequencer.TxID) ([]gate.Progress, error) {
-	events, err := s.effectsInLog(ctx, id)
+func (s *Settler) logged(ctx context.Context, id sequencer.TxID) ([]gate.Progress, error) {
+	events, err := s.Effects(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read what %s did from the log: %w", id, err)
 	}
-	return s.fromLog(id, events)
+	return s.FromLog(id, events)
 }
 
 // keep puts calls into the journal, so that marks can be made on them.
-func (s *Agent) keep(effects []gate.Progress) error {
+func (s *Settler) keep(effects []gate.Progress) error {
 	for i := range effects {
 		if err := s.delivery.Issue(&effects[i]); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (s *Agent) keep(effects []gate.Progress) error {
 
 // refill gives the calls of a settled transaction, which is to be undone after all, their arguments and answers back.
 // What was marked on them is still in the journal.
-func (s *Agent) refill(ctx context.Context, id sequencer.TxID, kept []gate.Progress,
+func (s *Settler) refill(ctx context.Context, id sequencer.TxID, kept []gate.Progress,
 	claim gate.Claim) ([]gate.Progress, gate.Claim, error) {
 	logged, err := s.logged(ctx, id)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Agent) refill(ctx context.Context, id sequencer.TxID, kept []gate.Progr
 // complete adds what a crash of the machine may have taken from the journal: its last records, but none before a call
 // that can be made only once, which are on the disk before it begins. So what the journal lacks of a call is asked of
 // the log, and one that its sink knows by a key may have begun whatever the marks say.
-func (s *Agent) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]gate.Progress, gate.Claim, error) {
+func (s *Settler) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]gate.Progress, gate.Claim, error) {
 	logged, err := s.logged(ctx, d.tx)
 	if err != nil {
 		return nil, gate.ClaimSuccessor, err
@@ -221,7 +221,7 @@ func (s *Agent) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]
 
 // withGrants leaves out eager calls that the log never granted: they cannot have left. Who knows no more of one would
 // else repeat it under its key to find out, and move what another transaction holds.
-func (s *Agent) withGrants(ctx context.Context, d *debt, effects []gate.Progress) ([]gate.Progress, error) {
+func (s *Settler) withGrants(ctx context.Context, d *debt, effects []gate.Progress) ([]gate.Progress, error) {
 	unheard := func(p gate.Progress) bool {
 		return p.Tool.Class.Eager() && !p.Started && p.Answer == nil && !p.GivenUp
 	}
@@ -241,32 +241,27 @@ func (s *Agent) withGrants(ctx context.Context, d *debt, effects []gate.Progress
 
 // readGrants reads in the log what was granted to a decided transaction for writing: from where it began, or, where
 // that is not known, from its session's join. A try goes on where the one before it ended: so a long log ends, too.
-func (s *Agent) readGrants(ctx context.Context, d *debt) error {
+func (s *Settler) readGrants(ctx context.Context, d *debt) error {
 	if d.grantsTo == 0 {
 		_, d.grantsTo, _, _ = api.OwnerOf(d.tx)
-		if t := s.txs[d.tx]; t != nil {
-			d.grantsTo = t.base
+		if base, known := s.own.Base(d.tx); known {
+			d.grantsTo = base
 		}
 	}
 	if d.grantsTo >= d.seq { // of its decision, or later
 		return nil
 	}
-	ctx, cancel := s.clock.Within(ctx, resolveTry)
+	ctx, cancel := s.clock.Within(ctx, lookTry)
 	defer cancel()
-	err := s.follow(ctx, d.grantsTo, func(o *sequencer.Outcome) error {
+	_, err := s.Through(ctx, d.grantsTo, func(o *sequencer.Outcome) bool {
 		for _, h := range o.Added {
 			if o.Tx == d.tx && h.Kind == sequencer.Granted && h.Access == sequencer.WriteAccess {
 				d.granted = append(d.granted, h.Scope)
 			}
 		}
-		if d.grantsTo = o.Seq; o.Seq >= d.seq {
-			return errResolved
-		}
-		return nil
+		d.grantsTo = o.Seq
+		return o.Seq >= d.seq
 	})
-	if errors.Is(err, errResolved) {
-		return nil
-	}
 	return err
 }
 
@@ -283,7 +278,7 @@ func lostForGood(err error) bool {
 }
 
 // settleUnknown settles a transaction of which nobody knows what it did: a settlement always ends.
-func (s *Agent) settleUnknown(ctx context.Context, d *debt, inc sequencer.Seq, why error) error {
+func (s *Settler) settleUnknown(ctx context.Context, d *debt, inc sequencer.Seq, why error) error {
 	s.log.Error("what a transaction did is lost: it is settled as unresolved", "tx", string(d.tx), "cause", why)
 	unknown := gate.Tool{Name: "unknown", Class: sequencer.ClassIrreversible}
 	made := gate.Settlement{
@@ -297,33 +292,17 @@ func (s *Agent) settleUnknown(ctx context.Context, d *debt, inc sequencer.Seq, w
 	return s.appendSettlement(ctx, d, made, inc)
 }
 
-// fromLog folds a transaction's events into what is known of its calls.
-func (s *Agent) fromLog(id sequencer.TxID, events []*topology.Event) ([]gate.Progress, error) {
-	return journal.CallsIn(id, events, s.effectFrom, isMade)
-}
-
-// effectFrom is a call as its event has it. How it is tried and undone is what this sidecar's own policy says.
-func (s *Agent) effectFrom(ev *topology.Event) gate.Effect {
-	x := ev.Effect
-	tool := gate.Tool{Name: x.Tool, Retry: gate.Retry{Attempts: 1}}
-	if s.tools != nil {
-		if found, err := s.tools.Find(x.Tool, x.Args); err == nil {
-			tool = found
-		}
-	}
-	tool.Name, tool.Class, tool.Cost, tool.Scopes, tool.May, tool.Pin = x.Tool, x.Class, x.Cost, x.Scopes, x.May, x.Pin
-	tool.Keyed = x.Key != ""
-	tool.MaxTime = time.Duration(x.MaxTimeMs) * time.Millisecond
-	return gate.Effect{Tx: ev.Tx, Incarnation: ev.Incarnation, Index: x.Index, Tool: tool, Key: x.Key, Args: x.Args,
-		Traceparent: ev.Traceparent, At: wallTime(ev.AtMs)}
+// FromLog folds a transaction's events into what is known of its calls.
+func (p *policy) FromLog(id sequencer.TxID, events []*topology.Event) ([]gate.Progress, error) {
+	return journal.CallsIn(id, events, p.effectFrom, isMade)
 }
 
 // mustWait holds a settlement back as long as a call that its former owner made may still land. What it lets go on has
 // waited: the gate need not.
-func (s *Agent) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
+func (s *Settler) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
 	now := s.clock.Steady()
 	if claim == gate.ClaimStranger && !d.heard { // until then one may begin, and say so in the log
-		d.notBefore = s.strangersUntil()
+		d.notBefore = s.formers.strangersUntil()
 		return true
 	}
 	if claim != gate.ClaimOwn && !d.waited {
@@ -335,7 +314,7 @@ func (s *Agent) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) boo
 	}
 	for i := range effects {
 		// A call of this process that was broken off may be under way, too.
-		own := claim != gate.ClaimStranger && effects[i].InFlight() && !s.isFormer(effects[i].Incarnation)
+		own := claim != gate.ClaimStranger && effects[i].InFlight() && !s.formers.is(effects[i].Incarnation)
 		effects[i].Waited = d.tries == 0 && !own
 	}
 	d.tries++
@@ -343,28 +322,12 @@ func (s *Agent) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) boo
 }
 
 // mayTake is how long calls of a former owner may take that are perhaps under way.
-func (s *Agent) mayTake(effects []gate.Progress, claim gate.Claim) (longest time.Duration) {
+func (s *Settler) mayTake(effects []gate.Progress, claim gate.Claim) (longest time.Duration) {
 	for _, p := range effects {
-		if claim != gate.ClaimStranger && (!p.InFlight() || !s.isFormer(p.Incarnation)) {
+		if claim != gate.ClaimStranger && (!p.InFlight() || !s.formers.is(p.Incarnation)) {
 			continue
 		}
-		longest = max(longest, p.Tool.MaxTime, s.undoTakes(&p))
+		longest = max(longest, p.Tool.MaxTime, s.undoTakes(&p, s.lease.Longest()))
 	}
 	return longest
-}
-
-// firstHere is the first incarnation of this process.
-func (s *Agent) firstHere() sequencer.Seq {
-	return s.first
-}
-
-// isFormer reports whether an incarnation is one of a process before this one.
-func (s *Agent) isFormer(inc sequencer.Seq) bool { return inc < s.first }
-
-// cannot refuses to settle calls that only a policy knows how to settle.
-func (s *Agent) cannot(effects []gate.Progress, did bool) error {
-	if did && s.engine == nil {
-		return fmt.Errorf("%d calls wait for a policy file: start the sidecar with one", len(effects))
-	}
-	return nil
 }
