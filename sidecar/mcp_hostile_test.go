@@ -89,7 +89,8 @@ func TestMCPHostile(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(background(t), 20*time.Millisecond) // and in the middle of one
 			defer cancel()
-			_, _ = s.CallTool(ctx, &sdk.CallToolParams{Name: server + "__note", Arguments: map[string]any{"at": server + "-cut"}})
+			at := map[string]any{"at": server + "-cut"}
+			_, _ = s.CallTool(ctx, &sdk.CallToolParams{Name: server + "__note", Arguments: at})
 		})
 	}
 	go func() { all.Wait(); close(ended) }()

@@ -321,7 +321,8 @@ func TestHostileRecords(t *testing.T) {
 			t.Errorf("no record is refused with %s", c)
 		}
 	}
-	testsize.Figure(t, began, "mutated intents that were folded, with what was decided written and read", mutated, 0, "make hostile")
+	testsize.Figure(t, began, "mutated intents that were folded, with what was decided written and read", mutated, 0,
+		"make hostile")
 }
 
 // TestHostileRecordsOfOlderLogic: under the older logics what is decided may be too large to be written; that is an

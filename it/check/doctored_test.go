@@ -103,19 +103,15 @@ func (e *Effects) older(rng *rand.Rand) bool {
 	return false
 }
 
-// TestDoctored: each checker finds what is wrong in each of ten histories that were right before they were doctored, at
-// random places.
-func TestDoctored(t *testing.T) {
-	const enough = 10
-	linearizable := func(e *Effects) []Violation {
-		_, found := e.Linearizable(10 * time.Second)
-		return found
-	}
-	for _, c := range []struct {
-		name   string
-		check  func(*Effects) []Violation
-		doctor func(*Effects, *rand.Rand) bool
-	}{
+// doctor is a checker, and what it has to find.
+type doctor struct {
+	name   string
+	check  func(*Effects) []Violation
+	spoils func(*Effects, *rand.Rand) bool // false: this history has no place for it
+}
+
+func doctorsOfLogs() []doctor {
+	return []doctor{
 		{"contiguous", func(e *Effects) []Violation { return e.Contiguous() }, func(e *Effects, rng *rand.Rand) bool {
 			at := rng.IntN(len(e.Decisions) - 1)
 			switch rng.IntN(3) {
@@ -177,6 +173,15 @@ func TestDoctored(t *testing.T) {
 			y.Reads = []Read{before(y.Writes[0].Scope), before(x.Writes[0].Scope)}
 			return true
 		}},
+	}
+}
+
+func doctorsOfOrders() []doctor {
+	linearizable := func(e *Effects) []Violation {
+		_, found := e.Linearizable(10 * time.Second)
+		return found
+	}
+	return []doctor{
 		{"agent order", func(e *Effects) []Violation { return e.AgentOrder() }, func(e *Effects, rng *rand.Rand) bool {
 			x := e.some(rng, committed)
 			y := e.some(rng, func(a *Attempt) bool { return committed(a) && a.Agent == x.Agent && a.Start > x.End })
@@ -206,6 +211,11 @@ func TestDoctored(t *testing.T) {
 			e.Decisions[rng.IntN(len(e.Decisions))].Chain = "other"
 			return true
 		}},
+	}
+}
+
+func doctorsOfEffects() []doctor {
+	return []doctor{
 		{"leaks", func(e *Effects) []Violation { return e.Leaks() }, func(e *Effects, rng *rand.Rand) bool {
 			e.decisionOf(e.Sent[rng.IntN(len(e.Sent))].Tx).Kind = string(Aborted)
 			return true
@@ -226,7 +236,14 @@ func TestDoctored(t *testing.T) {
 			e.Sent[at].At, e.Sent[at+1].At = e.Sent[at+1].At, e.Sent[at].At
 			return true
 		}},
-	} {
+	}
+}
+
+// TestDoctored: each checker finds what is wrong in each of ten histories that were right before they were doctored,
+// at random places.
+func TestDoctored(t *testing.T) {
+	const enough = 10
+	for _, c := range slices.Concat(doctorsOfLogs(), doctorsOfOrders(), doctorsOfEffects()) {
 		doctored := 0
 		for seed := uint64(0); doctored < enough && seed < 200; seed++ {
 			rng := rand.New(rand.NewPCG(seed, 3))
@@ -234,7 +251,7 @@ func TestDoctored(t *testing.T) {
 			if found := c.check(e); len(found) > 0 {
 				t.Fatalf("%s: seed %d is a good history, and it finds %v", c.name, seed, found)
 			}
-			if !c.doctor(e, rng) {
+			if !c.spoils(e, rng) {
 				continue
 			}
 			if doctored++; len(c.check(e)) == 0 {

@@ -15,23 +15,25 @@ type register struct {
 	version uint64
 }
 
-var registers = porcupine.Model{
-	Init: func() any { return uint64(0) },
-	Step: func(state, input, _ any) (bool, any) {
-		op, version := input.(register), state.(uint64)
-		if op.write {
-			return true, op.version
-		}
-		return op.version == version, state
-	},
-	Equal: func(a, b any) bool { return a == b },
-	DescribeOperation: func(input, _ any) string {
-		op := input.(register)
-		if op.write {
-			return fmt.Sprintf("write %d", op.version)
-		}
-		return fmt.Sprintf("read %d", op.version)
-	},
+func registers() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return uint64(0) },
+		Step: func(state, input, _ any) (bool, any) {
+			op, version := input.(register), state.(uint64)
+			if op.write {
+				return true, op.version
+			}
+			return op.version == version, state
+		},
+		Equal: func(a, b any) bool { return a == b },
+		DescribeOperation: func(input, _ any) string {
+			op := input.(register)
+			if op.write {
+				return fmt.Sprintf("write %d", op.version)
+			}
+			return fmt.Sprintf("read %d", op.version)
+		},
+	}
 }
 
 // Linearizable asks porcupine what Registers decides by zones: is there one order of the committed reads and writes of
@@ -39,7 +41,7 @@ var registers = porcupine.Model{
 // attempt wrote makes its scope one that is not judged. It returns how many operations were; a scope that is not
 // decided in time is a violation too.
 func (h *History) Linearizable(bound time.Duration) (judged int, found []Violation) {
-	byScope, wrote := map[string][]porcupine.Operation{}, map[string]map[uint64]bool{}
+	model, byScope, wrote := registers(), map[string][]porcupine.Operation{}, map[string]map[uint64]bool{}
 	for i, c := range h.commits() {
 		end := c.End
 		if end == 0 || c.State == Unknown {
@@ -65,11 +67,12 @@ func (h *History) Linearizable(bound time.Duration) (judged int, found []Violati
 			continue
 		}
 		judged += len(ops)
-		switch porcupine.CheckOperationsTimeout(registers, ops, bound) {
+		switch porcupine.CheckOperationsTimeout(model, ops, bound) {
 		case porcupine.Illegal:
-			found = append(found, violation("linearizable", "%s: no order of its %d operations explains them", scope, len(ops)))
+			found = append(found, violation("linearizable", "%s: no order explains its %d operations", scope, len(ops)))
 		case porcupine.Unknown:
-			found = append(found, violation("linearizable", "%s: its %d operations are not judged after %v", scope, len(ops), bound))
+			found = append(found, violation("linearizable", "%s: its %d operations are not judged after %v", scope, len(ops),
+				bound))
 		case porcupine.Ok:
 		}
 	}

@@ -26,6 +26,7 @@ func JournalFates() []string {
 	return []string{JournalSame, JournalTorn, JournalFlipped, JournalOther, JournalGone, JournalBehind}
 }
 
+// How a journal begins, and how many bytes stand before each record.
 const (
 	JournalMagic  = "HENCEJ1\n"
 	JournalHeader = 12 // length, checksum of the length, checksum of the rest

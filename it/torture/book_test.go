@@ -75,22 +75,26 @@ func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(testsize.EnvBook, dir)
 	s := &slice{Entry: testsize.NewEntry("torture", time.Now()), Brokers: 3, Points: map[string]int{"join.after": 4},
-		Faults: map[string]*strikes{"kill NATS": {Landed: 7, Void: 2, RecoveryMs: []int64{250}}}, Crashes: []string{"kill NATS"},
+		Faults:  map[string]*strikes{"kill NATS": {Landed: 7, Void: 2, RecoveryMs: []int64{250}}},
+		Crashes: []string{"kill NATS"},
 		LeftOut: map[string]string{"clock": "none"}, verdict: verdict{Committed: 4321, Linearizable: 1234, Hashes: 55}}
 	testsize.Add(t, bookName, s)
 	testsize.Figure(t, time.Now(), "schedules", 77, 0, "make sim")
-	if former := readBook(t, dir); len(former) != 1 || former[0].Committed != 4321 || former[0].Faults["kill NATS"].Landed != 7 {
+	former := readBook(t, dir)
+	if len(former) != 1 || former[0].Committed != 4321 || former[0].Faults["kill NATS"].Landed != 7 {
 		t.Fatalf("read again: %+v", former)
 	}
 	doc := filepath.Join(dir, "trust.md")
-	if out, err := exec.Command(harness.Binary(t), "torture", "report", "--book", dir, "--doc", doc).CombinedOutput(); err != nil {
+	report := exec.Command(harness.Binary(t), "torture", "report", "--book", dir, "--doc", doc)
+	if out, err := report.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	text, err := os.ReadFile(doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"0 of 4,321", "| kill NATS | 7 | 2 | 250ms |", "(1 of them with three brokers)", "1,234",
+	for _, want := range []string{"0 of 4,321", "| kill NATS | 7 | 2 | 250ms |", "(1 of them with three brokers)",
+		"1,234",
 		"| state hashes that both replicas published | 55 |", "| failpoints at which sidecars died | 1, 4 times",
 		"| clock | could not be injected here: none", "| schedules | 77 | 1 |", "`make sim`"} {
 		if !strings.Contains(string(text), want) {

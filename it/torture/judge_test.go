@@ -77,7 +77,9 @@ func (v *verdict) count(attempts []check.Attempt, outcomes []*sequencer.Outcome)
 	v.Attempts, v.Decisions = len(attempts), len(outcomes)
 	decided := map[string]bool{}
 	for _, o := range outcomes {
-		decided[string(o.Tx)] = decided[string(o.Tx)] || o.Kind == sequencer.OutcomeCommitted || o.Kind == sequencer.OutcomeAborted
+		if o.Kind == sequencer.OutcomeCommitted || o.Kind == sequencer.OutcomeAborted {
+			decided[string(o.Tx)] = true
+		}
 	}
 	for i := range attempts {
 		switch attempts[i].State {
@@ -150,7 +152,8 @@ func (l *lab) rows(e *check.Effects) (found []check.Violation) {
 		}
 		standing[did.Tx] = true
 		if !committed[did.Tx] && !unclean[did.Tx] {
-			found = append(found, check.Violation{Check: "not_undone", Text: "the row of " + did.Tx + " stands and it did not commit"})
+			found = append(found, check.Violation{Check: "not_undone",
+				Text: "the row of " + did.Tx + " stands and it did not commit"})
 		}
 	}
 	for _, i := range e.Issued {

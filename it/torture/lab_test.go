@@ -60,8 +60,9 @@ type lab struct {
 func openLab(tb testing.TB, brokers int) *lab {
 	tb.Helper()
 	dir := tb.TempDir()
-	l := &lab{TB: tb, scripts: os.Getenv(harness.EnvServers), kafka: filepath.Join(dir, "kafka"), nats: filepath.Join(dir, "nats"),
-		brokers: brokers, plain: harness.Binary(tb), traced: harness.Binary(tb, "failpoints"), links: map[string][]*link{},
+	l := &lab{TB: tb, scripts: os.Getenv(harness.EnvServers), kafka: filepath.Join(dir, "kafka"),
+		nats: filepath.Join(dir, "nats"), brokers: brokers, plain: harness.Binary(tb),
+		traced: harness.Binary(tb, "failpoints"), links: map[string][]*link{},
 		points: map[string]int{}, idle: map[failpoint.Point]int{}}
 	tb.Cleanup(func() {
 		if err := errors.Join(l.kafkaDo("stop"), l.natsDo("stop")); err != nil {
@@ -195,8 +196,8 @@ func (l *lab) startSidecars(dir string) {
 	for i, port := range ports {
 		name := fmt.Sprint("agent-", i+1)
 		args := append([]string{"sidecar", "--agent", name, "--workspace", l.workspace, "--listen",
-			net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "--data-dir", l.disk(dir, i), "--policy", policy, "--token", token,
-			"--output", "json"}, l.addresses(groupSide)...)
+			net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "--data-dir", l.disk(dir, i), "--policy", policy, "--token",
+			token, "--output", "json"}, l.addresses(groupSide)...)
 		p := &part{lab: l, name: name, args: args, disk: l.disk(dir, i), url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 		l.must(p.start())
 		l.cars = append(l.cars, p)

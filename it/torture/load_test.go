@@ -53,8 +53,8 @@ type agent struct {
 }
 
 func newLoad(cars []*part, workspace, generation string) *load {
-	l := &load{Errands: harness.NewErrands(), generation: generation, began: time.Now(), unnamed: map[string]int{}, newest: map[string]int64{},
-		moved: make(chan struct{})}
+	l := &load{Errands: harness.NewErrands(), generation: generation, began: time.Now(),
+		unnamed: map[string]int{}, newest: map[string]int64{}, moved: make(chan struct{})}
 	for i, car := range cars {
 		cl := client.New(car.url, token, client.WithWorkspace(workspace), client.WithTries(1))
 		for w := range workers {
@@ -287,8 +287,8 @@ func (l *load) lastOnes(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// lastBound is how long one of the last transactions may take: what was left open by an attempt that was given up binds
-// others until its deadline.
+// lastBound is how long one of the last transactions may take: what was left open by an attempt that was given up
+// binds others until its deadline.
 const lastBound = 60 * time.Second
 
 func (l *load) oneOfTheLast(ctx context.Context, a *agent) error {

@@ -10,9 +10,10 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 )
 
-// newLog takes the log away in the middle of the work, with all that the processors had made of it: topics are deleted,
-// everything dies, and what is started again finds a log made anew beside journals of the former one. Nothing of that
-// one is judged, it is gone; the agents' new work has to be right, and what sinks had must not come a second time.
+// newLog takes the log away in the middle of the work, with all that the processors had made of it: topics are
+// deleted, everything dies, and what is started again finds a log made anew beside journals of the former one. Nothing
+// of that one is judged, it is gone; the agents' new work has to be right, and what sinks had must not come a second
+// time.
 func (l *lab) newLog() error {
 	ctx, cancel := context.WithTimeout(l.Context(), 2*time.Minute)
 	defer cancel()

@@ -20,6 +20,7 @@ type jump struct {
 	on sync.Once
 }
 
+// planned is read with the first time that is asked for.
 var planned = sync.OnceValue(func() *jump {
 	text := os.Getenv(envWall)
 	if text == "" {
@@ -36,8 +37,6 @@ var planned = sync.OnceValue(func() *jump {
 	}
 	return j
 })
-
-func init() { planned() }
 
 func now() time.Time {
 	t, j := time.Now(), planned()

@@ -19,19 +19,24 @@ const (
 	goalMost    = 20 * time.Second
 )
 
+// preface says what the figures are of.
+const preface = "Written by `hence torture report`." + ` Figures are of what ran and of nothing else: a goal that
+is not reached says so.
+
+The torture: agents work through sidecars of the built binary on Apache Kafka and nats-server while one thing after
+another is broken. What they were told (committed, aborted, unknown) is judged by checkers that share no code with
+the fold, porcupine among them; each is shown to fail on ten doctored histories. A fault is *void* where it did not
+land or where nothing was under way; voids are counted and made up for. A slice with a violation is not in here: its
+test fails.
+`
+
 // WriteMarkdown writes the document.
 func (b *Book) WriteMarkdown(w io.Writer) error {
 	t := b.torture()
 	p := &page{w: w}
 	p.line("# Trust: what was done to it, and what came out")
 	p.line("")
-	p.line("Written by `hence torture report`. Figures are of what ran and of nothing else: a goal that is not reached says so.")
-	p.line("")
-	p.line("The torture: agents work through sidecars of the built binary on Apache Kafka and nats-server while one thing after")
-	p.line("another is broken. What they were told (committed, aborted, unknown) is judged by checkers that share no code with the fold,")
-	p.line("porcupine among them; each is shown to fail on ten doctored histories (`it/check`). A fault is *void* where it did not land or")
-	p.line("where nothing was under way; voids are counted and made up for. A slice with a violation writes nothing here: it fails.")
-	p.line("")
+	p.line(preface)
 	if t.slices == 0 {
 		p.line("There is no slice of the torture in this book.")
 	} else {
@@ -41,8 +46,9 @@ func (b *Book) WriteMarkdown(w io.Writer) error {
 	p.line("")
 	p.line("## Again")
 	p.line("")
-	p.line("`make torture` runs one slice and adds it to the book in `HENCE_TRUST_BOOK`, on one broker, or three with `BROKERS=3`; run it")
-	p.line("until the goals are reached. Other tests add their figures where that variable is set.")
+	p.line("`make torture` runs one slice and adds it to the book in `BOOK`, on one broker, or three with `BROKERS=3`;")
+	p.line("run it until the goals are reached, then `make trust`. Other tests add their figures where")
+	p.line("`HENCE_TRUST_BOOK` names that folder.")
 	return p.err
 }
 
@@ -88,8 +94,9 @@ func (p *page) torture(t *sum) {
 	slices.Sort(all)
 	p.cells("acknowledged commits lost", fmt.Sprintf("0 of %s", thousands(t.Committed)), met(t.Committed >= goalCommits,
 		"0 of "+thousands(goalCommits)))
-	p.cells("kinds of fault that landed", fmt.Sprintf("%d, of which %d have landed %d times and more; %s in all", kinds, whole,
-		goalLanded, thousands(landed)), met(whole >= goalKinds, fmt.Sprintf("%d kinds, %d each", goalKinds, goalLanded)))
+	p.cells("kinds of fault that landed", fmt.Sprintf("%d, of which %d have landed %d times and more; %s in all",
+		kinds, whole, goalLanded, thousands(landed)),
+		met(whole >= goalKinds, fmt.Sprintf("%d kinds, %d each", goalKinds, goalLanded)))
 	deaths := 0
 	for _, n := range t.points {
 		deaths += n
@@ -108,21 +115,23 @@ func (p *page) torture(t *sum) {
 	}{{"recovery after a kill", crashes}, {"recovery after any fault", all}} {
 		p50, p99, most := quantile(of.ms, 0.5), quantile(of.ms, 0.99), quantile(of.ms, 1)
 		p.cells(of.what+", p50 / p99 / most", fmt.Sprintf("%v / %v / %v", p50, p99, most),
-			met(p50 < goalP50 && p99 < goalP99 && most < goalMost, fmt.Sprintf("%v / %v / %v", goalP50, goalP99, goalMost)))
+			met(p50 < goalP50 && p99 < goalP99 && most < goalMost,
+				fmt.Sprintf("%v / %v / %v", goalP50, goalP99, goalMost)))
 	}
 	p.cells("transactions checked for cycles, order and overtaken reads", thousands(t.Attempts), "")
-	p.cells("of them unknown to their agents", fmt.Sprintf("%s; %s of these the log has decided, the others never got there",
-		thousands(t.Unknown), thousands(t.Resolved)), "all resolved")
+	p.cells("of them unknown to their agents",
+		fmt.Sprintf("%s; of these the log has decided %s, the others never got there", thousands(t.Unknown),
+			thousands(t.Resolved)), "all resolved")
 	p.cells("operations that porcupine put in order", thousands(t.Linearizable), "")
 	p.cells("decisions folded again to the same chain and state", thousands(t.Decisions), "")
 	p.cells("seqs at which views of sidecars were compared with the log", thousands(t.Views), "all equal")
 	p.cells("state hashes that both replicas published", thousands(t.Hashes), "all equal")
-	p.cells("tool calls issued, at their sinks, residues", fmt.Sprintf("%s, %s, %s", thousands(t.Effects), thousands(t.Sent),
-		thousands(t.Residues)), "none twice, none without its commit, none missing")
+	p.cells("tool calls issued, at their sinks, residues", fmt.Sprintf("%s, %s, %s", thousands(t.Effects),
+		thousands(t.Sent), thousands(t.Residues)), "none twice, none without its commit, none missing")
 	p.cells("violations", t.Violations, "0")
 	p.line("")
-	p.line("Recovery is counted from when the broken thing was well again (a killed sidecar or processor: from when it was started")
-	p.line("again) until *every* agent has had a transaction committed that it began after that.")
+	p.line("Recovery is counted from when the broken thing was well again (a killed sidecar or processor: from when it")
+	p.line("was started again) until *every* agent has had a transaction committed that it began after that.")
 	p.line("")
 	p.line("## Faults")
 	p.line("")
