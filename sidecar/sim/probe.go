@@ -113,5 +113,11 @@ func realProbes() []Probe {
 	})
 }
 
-// modelProbes are those that only Run reaches: what an honest agent never asks for, or what its judge alone sees.
-func modelProbes() []Probe { return nil }
+// modelProbes are those that only Run reaches or counts: what an honest agent never asks for, and what is among the
+// faults of real agents.
+func modelProbes() []Probe {
+	return []Probe{ProbeReordered, ProbeLateAnswer, ProbeLateCall, ProbeDirtySeen, ProbeSinkDown, ProbeDeadAgent,
+		ProbeTwin, ProbeStopped, ProbeUnkeyedStop, ProbeContentLost, ProbeLooseTaken, ProbeForgotten,
+		ProbeRefused(sequencer.CodeUnknownIntent), ProbeRefused(sequencer.CodeNotSealed),
+		ProbeRefused(sequencer.CodeTouchWaiting), ProbeRefused(sequencer.CodeNotDecided)}
+}

@@ -597,10 +597,20 @@ func (c *client) read(ctx context.Context, tx string) bool {
 // write writes a shard in a transaction.
 func (c *client) write(ctx context.Context, tx string) bool {
 	b := c.b
-	scope := leaves()[numForeign+c.n(numLeaves-numForeign)]
+	leaf := numForeign + c.n(numLeaves-numForeign)
+	scope := leaves()[leaf]
 	text := b.content()
 	var expect *uint64
-	if was, known := c.had[scope]; known && c.wish(func(f *faults) float64 { return f.expects }) {
+	was, known := c.had[scope]
+	if c.n(2) == 0 { // it has the version from somebody else, and has read nothing
+		b.mu.Lock()
+		now := b.r.truth.shardAt(leaf, sequencer.Seq(len(b.r.truth.out)))
+		if was, known = uint64(now.seq), true; now.absent {
+			was = 0
+		}
+		b.mu.Unlock()
+	}
+	if known && c.wish(func(f *faults) float64 { return f.expects }) {
 		expect = &was
 		c.b.mu.Lock()
 		a := c.b.attempt(sequencer.TxID(tx))
