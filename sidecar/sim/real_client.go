@@ -612,19 +612,22 @@ func (c *client) write(ctx context.Context, tx string) bool {
 	}
 	if known && c.wish(func(f *faults) float64 { return f.expects }) {
 		expect = &was
-		c.b.mu.Lock()
-		a := c.b.attempt(sequencer.TxID(tx))
-		if a.expected == nil {
-			a.expected = map[sequencer.Scope]sequencer.Seq{}
-		}
-		a.expected[scope] = sequencer.Seq(was)
-		c.b.mu.Unlock()
 	}
 	_, err := ask(ctx, c, request[*api.Written]{wait: 5 * time.Second,
 		run: func(ctx context.Context, p *proc, _ once.Call) (*api.Written, error) {
 			return p.agent.Write(ctx, tx, &api.Write{Scope: string(scope), Content: &text, IfVersion: expect})
 		}})
 	c.heard(err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.attempt(sequencer.TxID(tx))
+	if a.expected == nil {
+		a.expected = map[sequencer.Scope]sequencer.Seq{}
+	}
+	delete(a.expected, scope) // the last write of a shard counts
+	if err == nil && expect != nil {
+		a.expected[scope] = sequencer.Seq(was)
+	}
 	return err == nil || problem(err) == nil
 }
 

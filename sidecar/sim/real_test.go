@@ -28,7 +28,7 @@ const (
 	// sweepSteps is the length of a schedule that is struck at each of its operations.
 	sweepSteps = 32
 	// probedFrom is how many schedules must reach every rare branch and every fault.
-	probedFrom = 2500
+	probedFrom = 4000
 )
 
 var (
@@ -48,6 +48,7 @@ type job struct {
 	Sweep   bool             // each schedule is struck at each of its operations, or at some of them
 	Share   int              // of a sweep's cases the worker takes each that leaves this rest by workers
 	Each    int              // of a sweep: cases per schedule; zero: all
+	Skip    int              // of a sweep: cases of the first schedule that are done already
 	List    []schedule       // these, each a few times, and nothing else
 }
 
@@ -152,13 +153,18 @@ func (w *worker) sweep() {
 	left := w.job.N
 	for seed := w.job.First; left > 0 && !w.late(); seed++ {
 		base := Options{Steps: sweepSteps, Clean: true, Weaken: w.job.Weaken, Trace: true}
-		cases := w.run(seed, base).Ops * int(lastHow)
+		whole := w.run(seed, base)
+		if whole.Void { // hardly anything happens in it
+			continue
+		}
+		cases := whole.Ops * int(lastHow)
 		order := rand.New(rand.NewPCG(seed, 0x7377656570)).Perm(cases)
 		if w.job.Each > 0 {
 			order = order[:min(len(order), w.job.Each)]
 		}
 		for i, at := range order {
-			if i%workers != w.job.Share {
+			w.sum.Base, w.sum.At = int(seed), i
+			if i%workers != w.job.Share || seed == w.job.First && i < w.job.Skip {
 				continue
 			}
 			if left--; left < 0 || w.late() {
@@ -167,6 +173,7 @@ func (w *worker) sweep() {
 			base.Strikes = []Strike{{1 + at/int(lastHow), How(1 + at%int(lastHow))}}
 			w.run(seed, base)
 		}
+		w.sum.Base, w.sum.At = int(seed)+1, 0
 		w.sum.Swept++
 	}
 }
@@ -177,6 +184,8 @@ type found struct {
 	what string // the first violation, or how a worker ended; empty: none
 	one  schedule
 	most int // schedules of one worker
+
+	base, at int // of a sweep: all before are done
 }
 
 // batch runs schedules of real agents in worker processes until one finds something.
@@ -228,6 +237,9 @@ func batch(t *testing.T, binary string, jobs []job) found {
 			mu.Lock()
 			defer mu.Unlock()
 			out.sum.merge(&sum)
+			if out.base == 0 || sum.Base < out.base || sum.Base == out.base && sum.At < out.at {
+				out.base, out.at = sum.Base, sum.At // the worker that has come least far
+			}
 			out.most = max(out.most, sum.Schedules)
 			if err != nil && out.what == "" {
 				out.one = one
@@ -252,10 +264,10 @@ func ordinary(first uint64, n, seconds int, weaken sequencer.Weaken) (jobs []job
 }
 
 // swept are the jobs of a sweep over n struck schedules, each of them of each worker's share.
-func swept(first uint64, n, each, seconds int, weaken sequencer.Weaken) (jobs []job) {
+func swept(first uint64, skip, n, each, seconds int) (jobs []job) {
 	for w := range workers {
 		jobs = append(jobs, job{First: first, N: (n + workers - 1 - w) / workers, Each: each, Share: w, Sweep: true,
-			Seconds: seconds, Weaken: weaken})
+			Skip: skip, Seconds: seconds})
 	}
 	return jobs
 }
@@ -303,7 +315,7 @@ func TestRealSweep(t *testing.T) {
 		n = 600
 	}
 	start := time.Now()
-	got := batch(t, os.Args[0], swept(*firstFlag, n, each, seconds, 0))
+	got := batch(t, os.Args[0], swept(*firstFlag, 0, n, each, seconds))
 	t.Logf("%s%.1f struck schedules a second", got.sum.real(),
 		float64(got.sum.Schedules)/time.Since(start).Seconds())
 	if got.what != "" {

@@ -127,6 +127,7 @@ type Summary struct {
 	Commits   int
 	Faults    int
 	Ops       int
+	Base, At  int // of a sweep: the schedule that is being struck, and how many of its cases are done
 	Swept     int // schedules of real agents of which each operation was struck
 	Hits      map[hit]int
 	Aborts    map[sequencer.Code]int
