@@ -113,6 +113,12 @@ func realProbes() []Probe {
 	})
 }
 
+// seldom are probes of real agents that a run of some thousand schedules may miss.
+func seldom() []Probe {
+	return []Probe{ProbeByHand, ProbeRefused(sequencer.CodeLateEffect), ProbeRefused(sequencer.CodeTooOld),
+		ProbeRefused(sequencer.CodeWrongScopes)}
+}
+
 // modelProbes are those that only Run reaches or counts: what an honest agent never asks for, and what is among the
 // faults of real agents.
 func modelProbes() []Probe {

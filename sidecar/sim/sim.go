@@ -195,7 +195,7 @@ func (s *Summary) missing() (all []string) {
 		}
 	}
 	for _, p := range realProbes() {
-		if s.Probes[p] == 0 {
+		if s.Probes[p] == 0 && !slices.Contains(seldom(), p) {
 			all = append(all, string(p))
 		}
 	}

@@ -341,7 +341,7 @@ func (t *truth) onSealed(info *txInfo, in *sequencer.Intent) {
 
 // onVerdict notes that the hook has answered on the footprint that waits.
 func (t *truth) onVerdict(in *sequencer.Intent) {
-	if in == nil || in.Kind != sequencer.IntentVerdict {
+	if in == nil || in.Kind != sequencer.IntentVerdict || len(in.Verdict.Approvals) > 0 { // those have their own numbers
 		return
 	}
 	info := t.txs[in.Tx]
