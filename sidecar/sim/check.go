@@ -82,10 +82,7 @@ func (t *truth) checkExpected(info *txInfo) {
 		for _, leaf := range leavesOf(w.Scope) {
 			now := t.shardAt(leaf, sequencer.Seq(len(t.out)))
 			last := now.seq
-			if now.absent {
-				last = 0
-			}
-			if last != w.Expect.Version {
+			if last != w.Expect.Version && (!now.absent || w.Expect.Version != 0) {
 				t.r.fail("%s expected version %d of %s; it is %d", info.id, w.Expect.Version, w.Scope, last)
 				return
 			}

@@ -113,5 +113,17 @@ func realProbes() []Probe {
 	})
 }
 
-// modelProbes are those that only Run reaches: what an honest agent never asks for, or what its judge alone sees.
-func modelProbes() []Probe { return nil }
+// seldom are probes of real agents that a run of some thousand schedules may miss.
+func seldom() []Probe {
+	return []Probe{ProbeByHand, ProbeRefused(sequencer.CodeLateEffect), ProbeRefused(sequencer.CodeTooOld),
+		ProbeRefused(sequencer.CodeWrongScopes)}
+}
+
+// modelProbes are those that only Run reaches or counts: what an honest agent never asks for, and what is among the
+// faults of real agents.
+func modelProbes() []Probe {
+	return []Probe{ProbeReordered, ProbeLateAnswer, ProbeLateCall, ProbeDirtySeen, ProbeSinkDown, ProbeDeadAgent,
+		ProbeTwin, ProbeStopped, ProbeUnkeyedStop, ProbeContentLost, ProbeLooseTaken, ProbeForgotten,
+		ProbeRefused(sequencer.CodeUnknownIntent), ProbeRefused(sequencer.CodeNotSealed),
+		ProbeRefused(sequencer.CodeTouchWaiting), ProbeRefused(sequencer.CodeNotCommitted), ProbeRefused(sequencer.CodeNotDecided)}
+}

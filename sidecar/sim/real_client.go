@@ -597,24 +597,37 @@ func (c *client) read(ctx context.Context, tx string) bool {
 // write writes a shard in a transaction.
 func (c *client) write(ctx context.Context, tx string) bool {
 	b := c.b
-	scope := leaves()[numForeign+c.n(numLeaves-numForeign)]
+	leaf := numForeign + c.n(numLeaves-numForeign)
+	scope := leaves()[leaf]
 	text := b.content()
 	var expect *uint64
-	if was, known := c.had[scope]; known && c.wish(func(f *faults) float64 { return f.expects }) {
-		expect = &was
-		c.b.mu.Lock()
-		a := c.b.attempt(sequencer.TxID(tx))
-		if a.expected == nil {
-			a.expected = map[sequencer.Scope]sequencer.Seq{}
+	was, known := c.had[scope]
+	if c.n(2) == 0 { // it has the version from somebody else, and has read nothing
+		b.mu.Lock()
+		now := b.r.truth.shardAt(leaf, sequencer.Seq(len(b.r.truth.out)))
+		if was, known = uint64(now.seq), true; now.absent {
+			was = 0
 		}
-		a.expected[scope] = sequencer.Seq(was)
-		c.b.mu.Unlock()
+		b.mu.Unlock()
+	}
+	if known && c.wish(func(f *faults) float64 { return f.expects }) {
+		expect = &was
 	}
 	_, err := ask(ctx, c, request[*api.Written]{wait: 5 * time.Second,
 		run: func(ctx context.Context, p *proc, _ once.Call) (*api.Written, error) {
 			return p.agent.Write(ctx, tx, &api.Write{Scope: string(scope), Content: &text, IfVersion: expect})
 		}})
 	c.heard(err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.attempt(sequencer.TxID(tx))
+	if a.expected == nil {
+		a.expected = map[sequencer.Scope]sequencer.Seq{}
+	}
+	delete(a.expected, scope) // the last write of a shard counts
+	if err == nil && expect != nil {
+		a.expected[scope] = sequencer.Seq(was)
+	}
 	return err == nil || problem(err) == nil
 }
 

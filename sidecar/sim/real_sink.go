@@ -10,6 +10,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // realKeyLife is how long a sink that forgets keys remembers one.
@@ -113,6 +114,7 @@ func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	b.mu.Unlock()
 	if !lost {
 		time.AfterFunc(lands, func() { landed <- b.land(c) })
+		b.settledBy(t.p.h.agent, &c)
 	}
 	if twice && !lost { // on the way; it lands within the longest time, too
 		time.AfterFunc(lands+t.p.some(realCall-lands), func() { b.land(c) })
@@ -132,6 +134,31 @@ func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 		return a, nil
 	case <-ctx.Done():
 		return gate.Answer{}, fmt.Errorf("%w: %w", gate.ErrUnknown, ctx.Err())
+	}
+}
+
+// settledBy counts whose process releases or undoes a call: that which issued it, a later one of its agent, or another
+// agent's.
+func (b *bubble) settledBy(caller string, c *gate.Call) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	agent, incarnation, _, _ := api.OwnerOf(c.Tx)
+	own, undo := caller == agent, strings.HasSuffix(c.Tool, "back")
+	gated := classOf(strings.TrimPrefix(c.Tool, "bare_")).Gated() && !undo
+	switch {
+	case undo && !own:
+		b.r.probe(ProbeUndoneStranger)
+	case undo:
+		b.r.probe(ProbeCompensated)
+	case gated && !own:
+		b.r.probe(ProbeReleasedStranger)
+	case gated && b.r.truth.live[agent] == incarnation:
+		b.r.probe(ProbeReleasedOwn)
+	case gated:
+		b.r.probe(ProbeReleasedSuccessor)
+	}
+	if d := b.r.truth.txs[c.Tx]; d != nil && d.owner() != b.r.truth.live[caller] {
+		b.r.probe(ProbeZombieCall)
 	}
 }
 

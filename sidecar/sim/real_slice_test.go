@@ -10,9 +10,10 @@ import (
 
 // longRun is how far a long run has come: it is written after each slice and read before the next.
 type longRun struct {
-	Next    uint64  `json:"next"`    // seed of the next schedule
-	Sweep   uint64  `json:"sweep"`   // seed of the next schedule that is struck at each of its operations
-	Seconds float64 `json:"seconds"` // that all slices have taken
+	Next    uint64  `json:"next"`     // seed of the next schedule
+	Sweep   uint64  `json:"sweep"`    // seed of the next schedule that is struck at each of its operations
+	SweepAt int     `json:"sweep_at"` // its cases that are done
+	Seconds float64 `json:"seconds"`  // that all slices have taken
 	Slices  int     `json:"slices"`
 	Sum     Summary `json:"sum"`
 	Failed  []string
@@ -35,8 +36,10 @@ func TestRealSlice(t *testing.T) {
 	start := time.Now()
 	plain := batch(t, os.Args[0], ordinary(state.Next, 1<<30, seconds*3/4))
 	state.Next += uint64(plain.most * workers)
-	hit := batch(t, os.Args[0], swept(state.Sweep, 1<<30, 0, seconds/4))
-	state.Sweep += uint64(max(1, hit.sum.Swept/workers))
+	hit := batch(t, os.Args[0], swept(state.Sweep, state.SweepAt, 1<<30, 0, seconds/4))
+	if hit.base > 0 {
+		state.Sweep, state.SweepAt = uint64(hit.base), hit.at
+	}
 	for _, got := range []found{plain, hit} {
 		state.Sum.merge(&got.sum)
 		if got.what != "" {

@@ -27,7 +27,7 @@ const (
 	// sweepSteps is the length of a schedule that is struck at each of its operations.
 	sweepSteps = 32
 	// probedFrom is how many schedules must reach every rare branch and every fault.
-	probedFrom = 2500
+	probedFrom = 4000
 )
 
 var (
@@ -46,6 +46,7 @@ type job struct {
 	Sweep   bool       // each schedule is struck at each of its operations, or at some of them
 	Share   int        // of a sweep's cases the worker takes each that leaves this rest by workers
 	Each    int        // of a sweep: cases per schedule; zero: all
+	Skip    int        // of a sweep: cases of the first schedule that are done already
 	List    []schedule // these, each a few times, and nothing else
 }
 
@@ -150,13 +151,18 @@ func (w *worker) sweep() {
 	left := w.job.N
 	for seed := w.job.First; left > 0 && !w.late(); seed++ {
 		base := Options{Steps: sweepSteps, Clean: true, Trace: true}
-		cases := w.run(seed, base).Ops * int(lastHow)
+		whole := w.run(seed, base)
+		if whole.Void { // hardly anything happens in it
+			continue
+		}
+		cases := whole.Ops * int(lastHow)
 		order := rand.New(rand.NewPCG(seed, 0x7377656570)).Perm(cases)
 		if w.job.Each > 0 {
 			order = order[:min(len(order), w.job.Each)]
 		}
 		for i, at := range order {
-			if i%workers != w.job.Share {
+			w.sum.Base, w.sum.At = int(seed), i
+			if i%workers != w.job.Share || seed == w.job.First && i < w.job.Skip {
 				continue
 			}
 			if left--; left < 0 || w.late() {
@@ -165,6 +171,7 @@ func (w *worker) sweep() {
 			base.Strikes = []Strike{{1 + at/int(lastHow), How(1 + at%int(lastHow))}}
 			w.run(seed, base)
 		}
+		w.sum.Base, w.sum.At = int(seed)+1, 0
 		w.sum.Swept++
 	}
 }
@@ -175,6 +182,8 @@ type found struct {
 	what string // the first violation, or how a worker ended; empty: none
 	one  schedule
 	most int // schedules of one worker
+
+	base, at int // of a sweep: all before are done
 }
 
 // batch runs schedules of real agents in worker processes until one finds something.
@@ -226,6 +235,9 @@ func batch(t *testing.T, binary string, jobs []job) found {
 			mu.Lock()
 			defer mu.Unlock()
 			out.sum.merge(&sum)
+			if out.base == 0 || sum.Base < out.base || sum.Base == out.base && sum.At < out.at {
+				out.base, out.at = sum.Base, sum.At // the worker that has come least far
+			}
 			out.most = max(out.most, sum.Schedules)
 			if err != nil && out.what == "" {
 				out.one = one
@@ -250,10 +262,10 @@ func ordinary(first uint64, n, seconds int) (jobs []job) {
 }
 
 // swept are the jobs of a sweep over n struck schedules, each of them of each worker's share.
-func swept(first uint64, n, each, seconds int) (jobs []job) {
+func swept(first uint64, skip, n, each, seconds int) (jobs []job) {
 	for w := range workers {
 		jobs = append(jobs, job{First: first, N: (n + workers - 1 - w) / workers, Each: each, Share: w, Sweep: true,
-			Seconds: seconds})
+			Skip: skip, Seconds: seconds})
 	}
 	return jobs
 }
@@ -301,7 +313,7 @@ func TestRealSweep(t *testing.T) {
 		n = 600
 	}
 	start := time.Now()
-	got := batch(t, os.Args[0], swept(*firstFlag, n, each, seconds))
+	got := batch(t, os.Args[0], swept(*firstFlag, 0, n, each, seconds))
 	t.Logf("%s%.1f struck schedules a second", got.sum.real(),
 		float64(got.sum.Schedules)/time.Since(start).Seconds())
 	if got.what != "" {

@@ -237,6 +237,9 @@ func (g *governor) work(ctx context.Context) {
 			if err := b.log.Unreadable(); err != nil {
 				b.fail("a record that nobody can read: %v", err)
 			}
+			b.mu.Lock()
+			b.r.probe(ProbePoison)
+			b.mu.Unlock()
 		}
 		g.host = b.hosts[g.n(len(b.hosts))]
 		healing := b.heals()

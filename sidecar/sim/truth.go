@@ -341,7 +341,7 @@ func (t *truth) onSealed(info *txInfo, in *sequencer.Intent) {
 
 // onVerdict notes that the hook has answered on the footprint that waits.
 func (t *truth) onVerdict(in *sequencer.Intent) {
-	if in == nil || in.Kind != sequencer.IntentVerdict {
+	if in == nil || in.Kind != sequencer.IntentVerdict || len(in.Verdict.Approvals) > 0 { // those have their own numbers
 		return
 	}
 	info := t.txs[in.Tx]
@@ -392,6 +392,17 @@ func (t *truth) onSettled(info *txInfo, o *sequencer.Outcome, in *sequencer.Inte
 		return
 	}
 	info.final = o.Seq
+	for _, e := range in.Settle.Effects {
+		switch {
+		case !t.r.real: // the model says so itself
+		case e.Result == sequencer.ResultLeaked:
+			t.r.probe(ProbeLeaked)
+		case e.Result == sequencer.ResultUnresolved:
+			t.r.probe(ProbeUnresolved)
+		case e.Result == sequencer.ResultPartial:
+			t.r.probe(ProbeNotSent)
+		}
+	}
 	if len(o.Residue) > 0 {
 		t.r.probe(ProbeResidue)
 	}
