@@ -133,13 +133,32 @@ func TestSignerInDecision(t *testing.T) {
 		t.Errorf("%d decisions of a refused seal name the key", signed)
 	}
 	olga := s.by(t, "o")
-	if _, err := olga.SetRules(ctx, 0, client.RulesChange{Observe: new(bool)}); err != nil {
+	levels := "L2"
+	if _, err := olga.SetRules(ctx, 0, client.RulesChange{Levels: &levels}); err != nil {
 		t.Fatal(err)
 	}
-	all := log.Outcomes()
-	if last := all[len(all)-1]; last.Rules != nil && last.Signer != idOf("o") {
-		t.Errorf("rules that were signed: %+v", last)
+	if _, err := olga.Retract(ctx, firstOf(log, idOf("a")), "a wrong one", false); err != nil {
+		t.Fatal(err)
 	}
+	kinds := map[sequencer.OutcomeKind]bool{}
+	for _, o := range log.Outcomes() {
+		if o.Signer == idOf("o") {
+			kinds[o.Kind] = true
+		}
+	}
+	if !kinds[sequencer.OutcomeRules] || !kinds[sequencer.OutcomeRetracting] {
+		t.Errorf("the operator's key is in decisions of the kinds %v", kinds)
+	}
+}
+
+// firstOf is the first transaction that a key has committed.
+func firstOf(log *memlog.Log, key string) string {
+	for _, o := range log.Outcomes() {
+		if o.Kind == sequencer.OutcomeCommitted && o.Signer == key {
+			return string(o.Tx)
+		}
+	}
+	return ""
 }
 
 // face4 is a request that one of the four faces takes.
