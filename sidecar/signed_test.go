@@ -351,3 +351,28 @@ func TestFacesNameTheSigner(t *testing.T) {
 		t.Errorf("with a token and a signature: %d %s", status, text)
 	}
 }
+
+// TestSignedAnyAgent: where any agent is served, a key's agent comes in with its first request, and in no other name.
+func TestSignedAnyAgent(t *testing.T) {
+	m := several(t, memlog.New("default"), func(c *Config) {
+		c.Agents, c.AnyAgent = nil, true
+		c.Keys = []Key{{"ann", KeyAgent, publicOf("a")}, {"olga", KeyOperator, publicOf("o")}}
+	}).ready()
+	ann := client.New(m.URL(), "", client.WithKey(keyOf("a")))
+	defer ann.Close()
+	d := must(ann.Put(background(t), "s", []byte("1"), client.WriteOptions{}))(t)
+	if !strings.HasPrefix(d.Tx, "ann.") || d.Signer != idOf("a") {
+		t.Errorf("%+v", d)
+	}
+	posing := client.New(m.URL(), "", client.WithKey(keyOf("a")), client.WithAgent("bob"))
+	defer posing.Close()
+	_, err := posing.Put(background(t), "s", []byte("2"), client.WriteOptions{})
+	if problemCodeOf(err) != api.CodeOtherAgent {
+		t.Errorf("in another name: %v", err)
+	}
+	olga := client.New(m.URL(), "", client.WithKey(keyOf("o")), client.WithAgent("bob"))
+	defer olga.Close()
+	if d = must(olga.Put(background(t), "s", []byte("3"), client.WriteOptions{}))(t); !strings.HasPrefix(d.Tx, "bob.") {
+		t.Errorf("an operator for bob: %+v", d)
+	}
+}
