@@ -39,6 +39,7 @@ const coldPackages = "github.com/nats-io/... github.com/twmb/franz-go/pkg/kfake 
 	"github.com/hence-dev/hence/gate/adapters/... github.com/hence-dev/hence/gate/sinks/... " +
 	"github.com/hence-dev/hence/gate/spelling/... github.com/hence-dev/hence/sidecar/api/... " +
 	"github.com/hence-dev/hence/sidecar/client/... github.com/hence-dev/hence/sidecar/words/... " +
+	"github.com/hence-dev/hence/sidecar/signature/... " +
 	"github.com/hence-dev/hence/streams/embedded/... github.com/go-logr/... github.com/klauspost/compress/flate " +
 	"github.com/klauspost/compress/gzip encoding/csv expvar testing/... text/tabwriter " +
 	"github.com/modelcontextprotocol/... github.com/google/jsonschema-go/... github.com/segmentio/... " +

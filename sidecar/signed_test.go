@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"io"
@@ -133,13 +134,32 @@ func TestSignerInDecision(t *testing.T) {
 		t.Errorf("%d decisions of a refused seal name the key", signed)
 	}
 	olga := s.by(t, "o")
-	if _, err := olga.SetRules(ctx, 0, client.RulesChange{Observe: new(bool)}); err != nil {
+	levels := "L2"
+	if _, err := olga.SetRules(ctx, 0, client.RulesChange{Levels: &levels}); err != nil {
 		t.Fatal(err)
 	}
-	all := log.Outcomes()
-	if last := all[len(all)-1]; last.Rules != nil && last.Signer != idOf("o") {
-		t.Errorf("rules that were signed: %+v", last)
+	if _, err := olga.Retract(ctx, firstOf(log, idOf("a")), "a wrong one", false); err != nil {
+		t.Fatal(err)
 	}
+	kinds := map[sequencer.OutcomeKind]bool{}
+	for _, o := range log.Outcomes() {
+		if o.Signer == idOf("o") {
+			kinds[o.Kind] = true
+		}
+	}
+	if !kinds[sequencer.OutcomeRules] || !kinds[sequencer.OutcomeRetracting] {
+		t.Errorf("the operator's key is in decisions of the kinds %v", kinds)
+	}
+}
+
+// firstOf is the first transaction that a key has committed.
+func firstOf(log *memlog.Log, key string) string {
+	for _, o := range log.Outcomes() {
+		if o.Kind == sequencer.OutcomeCommitted && o.Signer == key {
+			return string(o.Tx)
+		}
+	}
+	return ""
 }
 
 // face4 is a request that one of the four faces takes.
@@ -148,10 +168,11 @@ type face4 struct {
 	headers                 []string
 	want                    int
 	otherMethod, otherPath  string // that the face takes, too
+	by                      string // the letter of the key; empty: a's
 }
 
 // openFaces is a sidecar with all faces.
-func openFaces(t *testing.T) (*running, []face4) {
+func openFaces(t *testing.T, log *memlog.Log) (*running, []face4) {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Signature", "Signature-Input", "Content-Digest", "Hence-Session"} {
@@ -168,7 +189,7 @@ func openFaces(t *testing.T) (*running, []face4) {
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	set := upstream.Open(map[string]upstream.Server{"s": mcptest.Config(mcptest.Good, "")}, upstream.Options{})
 	t.Cleanup(set.Close)
-	s := keyed(t, memlog.New("default"), func(c *Config) {
+	s := keyed(t, log, func(c *Config) {
 		c.SBus.Listen, c.MCP.Upstreams = "127.0.0.1:0", set
 		c.Models.APIs = map[string]*url.URL{"openai": must(url.Parse(model.URL))(t)}
 	})
@@ -178,26 +199,26 @@ func openFaces(t *testing.T) (*running, []face4) {
 	return s, []face4{
 		{"/v1", "POST", s.URL() + "/v1/workspaces/default/tx?", `{"mode":"optimistic"}`,
 			[]string{"Content-Type", "application/json", "Hence-Session", "s", "Idempotency-Key", "k"}, 201,
-			"GET", "/v1/workspaces/default/groups"},
+			"GET", "/v1/workspaces/default/groups", ""},
 		{"/mcp", "POST", s.MCPURL(), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 			[]string{"Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Hence-Session", "s",
-				"Hence-Tx", "x"}, 200, "GET", "/mcp/s"},
+				"Hence-Tx", "x"}, 200, "GET", "/mcp/s", ""},
 		{"/llm", "POST", s.URL() + "/llm/-/openai/v1/chat/completions", `{"messages":[]}`,
 			[]string{"Content-Type", "application/json", "Authorization", "Bearer " + modelKey, "Hence-Session", "s"}, 200,
-			"PUT", "/llm/-/openai/v1/completions"},
+			"PUT", "/llm/-/openai/v1/completions", ""},
 		{"S-Bus", "POST", s.BusURL() + "/shard", `{"key":"s","content":"1","goal_tag":"g"}`,
-			[]string{"Content-Type", "application/json", "X-SBus-Agent-Id", "n"}, 201, "POST", "/session"},
+			[]string{"Content-Type", "application/json", "X-SBus-Agent-Id", "n"}, 201, "POST", "/session", ""},
 	}
 }
 
-// signed makes the face's request, signed by the key of a.
+// signed makes the face's request, with its signature.
 func (f face4) signed(t *testing.T, skew time.Duration) *http.Request {
 	t.Helper()
 	r := must(http.NewRequestWithContext(background(t), f.method, f.url, strings.NewReader(f.body)))(t)
 	for i := 0; i < len(f.headers); i += 2 {
 		r.Header.Set(f.headers[i], f.headers[i+1])
 	}
-	signer := signature.NewSigner(keyOf("a"))
+	signer := signature.NewSigner(keyOf(cmp.Or(f.by, "a")))
 	signer.Now = func() time.Time { return time.Now().Add(skew) }
 	if err := signer.Sign(r, []byte(f.body)); err != nil {
 		t.Fatal(err)
@@ -223,7 +244,7 @@ func body(text string) func(*http.Request) {
 
 // TestSignedFaces: each face takes what was signed, once, and nothing that was changed on its way.
 func TestSignedFaces(t *testing.T) {
-	_, faces := openFaces(t)
+	_, faces := openFaces(t, memlog.New("default"))
 	for _, f := range faces {
 		for name, change := range map[string]func(*http.Request){
 			"method":     func(r *http.Request) { r.Method = f.otherMethod },
@@ -272,5 +293,86 @@ func TestSignedFaces(t *testing.T) {
 		if status, text := answered(t, again); status != http.StatusUnauthorized || !strings.Contains(text, "nonce") {
 			t.Errorf("%s, twice: %d %s", f.name, status, text)
 		}
+	}
+}
+
+// TestFacesNameTheSigner: what comes of a signed request names its key in the log, by whichever face it came; what
+// another agent's key has signed does nothing.
+func TestFacesNameTheSigner(t *testing.T) {
+	log := memlog.New("default")
+	s, faces := openFaces(t, log)
+	for scope, send := range map[string]func(face4) face4{
+		"shard:/one": func(f face4) face4 {
+			f.method, f.url, f.body = "PUT", s.URL()+"/v1/workspaces/default/shards/one", "1"
+			return f
+		},
+		"shard:/two": func(f face4) face4 {
+			f.body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shard_write",` +
+				`"arguments":{"scope":"shard:/two","content":"2"}}}`
+			f.headers[7] = "" // it is alone
+			return f
+		},
+		"shard:/three": func(f face4) face4 {
+			f.body = strings.Replace(f.body, `"s"`, `"three"`, 1)
+			return f
+		},
+	} {
+		f := send(map[string]face4{"shard:/one": faces[0], "shard:/two": faces[1], "shard:/three": faces[3]}[scope])
+		status, text := answered(t, f.signed(t, 0))
+		signer := ""
+		for _, o := range log.Outcomes() {
+			for _, w := range o.Writes {
+				if w.Scope == sequencer.Scope(scope) {
+					signer = o.Signer
+				}
+			}
+		}
+		if status/100 != 2 || signer != idOf("a") {
+			t.Errorf("%s by %s: %d %s; its decision names the key %q", scope, f.name, status, text, signer)
+		}
+		f.by = "b"
+		if status, text := answered(t, f.signed(t, 0)); status != http.StatusForbidden && status != http.StatusNotFound {
+			t.Errorf("%s by %s, with the key of b: %d %s", scope, f.name, status, text)
+		}
+	}
+	model := faces[2]
+	model.by = "b"
+	if status, text := answered(t, model.signed(t, 0)); status != http.StatusNotFound {
+		t.Errorf("a model, with the key of b: %d %s", status, text)
+	}
+	key := s.ModelURL("openai")
+	model.by, model.url = "", key+"/v1/chat/completions"
+	if status, text := answered(t, model.signed(t, 0)); status != http.StatusUnauthorized {
+		t.Errorf("a model, with a signature and the key in the address: %d %s", status, text)
+	}
+	both := faces[0].signed(t, 0)
+	both.Header.Set("Authorization", "Bearer "+s.Token())
+	if status, text := answered(t, both); status != http.StatusUnauthorized {
+		t.Errorf("with a token and a signature: %d %s", status, text)
+	}
+}
+
+// TestSignedAnyAgent: where any agent is served, a key's agent comes in with its first request, and in no other name.
+func TestSignedAnyAgent(t *testing.T) {
+	m := several(t, memlog.New("default"), func(c *Config) {
+		c.Agents, c.AnyAgent = nil, true
+		c.Keys = []Key{{"ann", KeyAgent, publicOf("a")}, {"olga", KeyOperator, publicOf("o")}}
+	}).ready()
+	ann := client.New(m.URL(), "", client.WithKey(keyOf("a")))
+	defer ann.Close()
+	d := must(ann.Put(background(t), "s", []byte("1"), client.WriteOptions{}))(t)
+	if !strings.HasPrefix(d.Tx, "ann.") || d.Signer != idOf("a") {
+		t.Errorf("%+v", d)
+	}
+	posing := client.New(m.URL(), "", client.WithKey(keyOf("a")), client.WithAgent("bob"))
+	defer posing.Close()
+	_, err := posing.Put(background(t), "s", []byte("2"), client.WriteOptions{})
+	if problemCodeOf(err) != api.CodeOtherAgent {
+		t.Errorf("in another name: %v", err)
+	}
+	olga := client.New(m.URL(), "", client.WithKey(keyOf("o")), client.WithAgent("bob"))
+	defer olga.Close()
+	if d = must(olga.Put(background(t), "s", []byte("3"), client.WriteOptions{}))(t); !strings.HasPrefix(d.Tx, "bob.") {
+		t.Errorf("an operator for bob: %+v", d)
 	}
 }

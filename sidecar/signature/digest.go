@@ -14,7 +14,8 @@ import (
 )
 
 // body is a request's body, which is held against its digest while it is read.
-// Invariant: its last bytes are given only once all of it has the digest that was signed.
+// Invariant: its end, or its last bytes where its length is known, is given only once it has the digest that was
+// signed.
 type body struct {
 	io.ReadCloser
 	left   int64 // of what Content-Length says; negative: nothing was said
@@ -55,7 +56,7 @@ func watchBody(r *http.Request) error {
 	return nil
 }
 
-// Read is part of io.Reader. What does not have its digest ends in an error that stays, before its last bytes.
+// Read is part of io.Reader. What does not have its digest ends in an error that stays.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err

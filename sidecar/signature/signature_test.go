@@ -227,6 +227,9 @@ func TestBody(t *testing.T) {
 			if err == nil {
 				got := make([]byte, len(body))
 				_, err = io.ReadFull(r.Body, got)
+				if err == nil && said && len(body) > 0 { // who reads as much as was said would act on it
+					t.Errorf("%s: all of it is given", name)
+				}
 				if err == nil || len(body) == 0 {
 					_, err = r.Body.Read(make([]byte, 1))
 				}
@@ -290,6 +293,20 @@ func TestParts(t *testing.T) {
 		}
 	}
 	r := d.request(t, d.signer)
+	r.Header.Del(digestHeader) // a body, and nothing of it is signed
+	replace(inputHeader, ` "content-digest"`, "")(r)
+	sign(t, r, seed)
+	if _, err := d.Verify(r); code(err) != api.CodeBadSignature || !strings.Contains(err.Error(), digestComponent) {
+		t.Errorf("a body without a digest: %v", err)
+	}
+	r = d.request(t, d.signer)
+	list, sums := r.Header.Get(inputHeader), r.Header.Get(signatureHeader)
+	r.Header.Set(inputHeader, list+", "+strings.Replace(list, label, "other", 1))
+	r.Header.Set(signatureHeader, sums+", "+strings.Replace(sums, label, "other", 1))
+	if _, err := d.Verify(r); code(err) != api.CodeBadSignature || !strings.Contains(err.Error(), "several") {
+		t.Errorf("two signatures for a sidecar: %v", err)
+	}
+	r = d.request(t, d.signer)
 	r.Header.Set(inputHeader, strings.Replace(r.Header.Get(inputHeader), `"@path" "@query"`, `"@target-uri"`, 1))
 	sign(t, r, seed)
 	if _, err := d.Verify(r); err != nil {

@@ -33,6 +33,7 @@ type upCmd struct {
 	output
 	hooked
 	approving
+	keyring
 	ending
 	watchful
 	mcpFace
@@ -78,7 +79,7 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	if err := c.approving.load(); err != nil {
+	if err := cmp.Or(c.approving.load(), c.keyring.load()); err != nil {
 		return err
 	}
 	logger, hush := beside.Hushing(c.logger(s.Err))
@@ -108,7 +109,8 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	hush.Store(false) // each agent has a hush of its own
 	signals, stop := catch()
 	defer stop()
-	serves := c.serving(servers, sidecar.Config{Approvers: c.people, Models: models})
+	serves := c.serving(servers, sidecar.Config{Approvers: c.people, Keys: c.listed,
+		Authorities: c.Authority, Models: models})
 	team := up.New(c.team(file.Agents, configs, serves, s))
 	run := func(ctx context.Context, g beside.Ground) error { return team.Run(ctx, g, signals) }
 	if file.Embedded {

@@ -145,7 +145,8 @@ func (t *Team) hosts(ctx context.Context, g beside.Ground) (map[string]*beside.H
 			return all, err
 		}
 		all[workspace] = h
-		if len(t.config.Serves.Approvers) > 0 { // its port is a free one, which no program but the agents' is told
+		// Its port is a free one, which no program but the agents' is told.
+		if len(t.config.Serves.Approvers)+len(t.config.Serves.Keys) > 0 {
 			fmt.Fprintf(show.Lines(t.config.Err), "hence up: calls of workspace %s are approved at %s\n", workspace, h.URL())
 		}
 	}
