@@ -89,8 +89,8 @@ type Config struct {
 	// of which makes it enforce while it observes, or observe again.
 	Observes bool
 	Switches int
-	// Behind keeps the undo horizon behind the head, as the commits of many others would: what is final and below the
-	// floor is forgotten at once.
+	// Behind keeps the undo horizon HorizonSeqs behind the head, as the commits of many others would: what is final and
+	// below the floor is soon forgotten.
 	Behind bool
 	// Harm leaves it to what others suffer to show a settlement of a scope that is not its transaction's.
 	Harm bool

@@ -66,7 +66,7 @@ func retractRows() []Row {
 		{Name: "7c", Hole: "7c", Configs: first("ab", "Ea", "Ea"), Wrong: "overwrites"},
 		{Name: "7e most recent first", Hole: "7e", Configs: first("ab", "Ea", "Ea"),
 			Wrong: "over a value that is not its own"},
-		{Name: "19b", Hole: "22b", Configs: first("as", "Ws", "Ws"),
+		{Name: "22b", Hole: "22b", Configs: first("as", "Ws", "Ws"),
 			Wrong: "without the cone it is"},
 	}
 }

@@ -183,8 +183,8 @@ func (s *search) foldAt(n *node) *sequencer.Fold {
 
 // restore makes the fold of a state. Where the horizon is behind the head it is as if others had committed since.
 func (m *model) restore(st sequencer.State) *sequencer.Fold {
-	if m.cfg.Behind {
-		st.Horizon = st.Seq
+	if m.cfg.Behind && st.Seq > m.rules.HorizonSeqs {
+		st.Horizon = max(st.Horizon, st.Seq-m.rules.HorizonSeqs)
 	}
 	f, err := sequencer.Restore(st)
 	if err != nil {
