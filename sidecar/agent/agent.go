@@ -36,7 +36,8 @@ import (
 //
 // One loop owns it: what is not made once in New is read and changed by flows of the loop alone, and a flow gives way
 // at Await and Do alone (the waits of loop.Timed, untilTx, through and reach are these), also inside of settle. Of what
-// other goroutines need, lease and delivery have a mutex of their own, taken for a few instructions inside of the loop too; view has another.
+// other goroutines need, lease and delivery have a mutex of their own, taken for a few instructions inside of the loop
+// too; view has another.
 type Agent struct {
 	agent     string
 	workspace string
@@ -57,7 +58,6 @@ type Agent struct {
 	looseReads
 	settle    *settle.Settler
 	formers   *settle.Formers
-	marks     settle.Marks
 	lease     lease
 	registry  *registry
 	questions questions
@@ -98,6 +98,7 @@ type running struct {
 type calling struct {
 	tools  gate.Tools // nil: no policy
 	engine engine     // nil: no policy
+	marks  settle.Marks
 	hook   Hook
 }
 
