@@ -1,10 +1,21 @@
+// Package agent is one agent's work: it joins the log and keeps the lease, begins transactions, answers reads, calls
+// tools, seals, and settles what was decided. Faces (package http) call it through an interface of
+// theirs; each exported method is one flow of the agent's loop.
+//
+// Guarantees: what an agent is told is in its journal before it is told; an intent that may have reached the log is
+// repeated under its number until the log has it, so it counts once; a tool call without a key is marked on the disk
+// before it begins, so it begins once; what is decided is settled, by this process or by the next.
+//
+// It is no face: it knows no HTTP, no token and no route. It decides nothing about the order: what may commit is the
+// fold's answer, and what may be done next about an effect is the gate's. It shares no state with another agent but
+// the view.
 package agent
 
 import (
 	"context"
-	"fmt"
+	"crypto/rand"
+	"encoding/hex"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -24,8 +35,9 @@ import (
 // lease of the one before has ended.
 //
 // One loop owns it: what is not made once in New is read and changed by flows of the loop alone, and a flow gives way
-// at Await and Do alone (until, untilTx, reach, do, retry and sleep are these). Of what other goroutines need, lease
-// and delivery have a mutex of their own, taken for a few instructions inside of the loop too; view has another.
+// at Await and Do alone (the waits of loop.Timed, untilTx, through and reach are these), also inside of settle. Of what
+// other goroutines need, lease and delivery have a mutex of their own, taken for a few instructions inside of the loop
+// too; view has another.
 type Agent struct {
 	agent     string
 	workspace string
@@ -46,7 +58,6 @@ type Agent struct {
 	looseReads
 	settle    *settle.Settler
 	formers   *settle.Formers
-	marks     settle.Marks
 	lease     lease
 	registry  *registry
 	questions questions
@@ -87,6 +98,7 @@ type running struct {
 type calling struct {
 	tools  gate.Tools // nil: no policy
 	engine engine     // nil: no policy
+	marks  settle.Marks
 	hook   Hook
 }
 
@@ -144,312 +156,76 @@ type looseReads struct {
 	resets uint64 // counts the decisions that took all shards away, as the view has shown them
 }
 
-// observed is told of every decision after the view has it, by the goroutine that applies them: a flow of its own.
-func (s *Agent) observed(o *sequencer.Outcome) { s.loop.Run(func() { s.observe(o) }) }
-
-// begun is told that the view has its snapshot, also outside of the loop.
-func (s *Agent) begun() {
-	s.loop.Run(func() {
-		s.told = s.view.At()
-		s.loop.Moved(&s.seen)
-	})
-	s.hurry()
+// engine makes tool calls and settles them; *gate.Engine is one.
+type engine interface {
+	// Run makes an eager call and marks its steps.
+	Run(ctx context.Context, e gate.Effect) (gate.Answer, error)
+	// Read makes a call that changes nothing.
+	Read(ctx context.Context, e gate.Effect) (gate.Answer, error)
+	// Finish finds out what became of an eager call whose outcome is unknown.
+	Finish(ctx context.Context, p gate.Progress, claim gate.Claim) (gate.Progress, error)
+	settle.Engine
+	// Calls is how many calls are being made now.
+	Calls() int
 }
 
-// observe draws what follows from a decision.
-func (s *Agent) observe(o *sequencer.Outcome) {
-	s.told = o.Seq
-	s.loop.Moved(&s.seen)
-	s.passed(o.Tx)
-	if o.Code != sequencer.CodeLeaseExpired || o.Incarnation == s.incarnation { // else of another who asks the same
-		s.questions.observe(o)
-	}
-	switch o.Kind {
-	case sequencer.OutcomeJoined:
-		s.observeJoin(o)
-	case sequencer.OutcomeLeaseEnded:
-		s.observeEnd(o)
-	case sequencer.OutcomeRefused:
-		s.observeJoinRefused(o)
-	}
-	s.formers.ObserveRules(o, s.incarnation != 0)
-	if s.live {
-		s.lease.confirm(o.Offset, s.sure())
-	}
-	if o.Tx != "" {
-		if t := s.txs[o.Tx]; t != nil {
-			s.observeTx(t, o)
-		}
-	}
-	s.settle.Observe(o)
-	if len(o.Writes)+len(o.Shards) > 0 {
-		s.observeWrites(o)
-	}
+// ahead is a seal of this process, of any of its agents, that seals of this agent wait for.
+type ahead struct {
+	over    bool         // a decision names its transaction, or it has left the line
+	changed loop.Watched // over
 }
 
-func (s *Agent) observeJoin(o *sequencer.Outcome) {
-	if o.Agent != s.agent {
-		return
-	}
-	if o.Intent == api.JoinIntent(s.joinID) {
-		s.joined = o.Seq
-		return
-	}
-	if s.incarnation != 0 && o.Seq > s.incarnation {
-		s.superseded = true
-	}
+// sending is a seal on its way to the log. An append whose answer was lost is repeated, so the
+// log may have several copies. Of a transaction that it does not know it may refuse one for want of room and take a
+// later one: there only the last copy's refusal leaves the transaction open.
+type sending struct {
+	intent  *sequencer.Intent
+	acked   bool
+	last    int64              // where the log has the last copy, once acked
+	refused *sequencer.Outcome // the last refusal of a copy
 }
 
-// observeEnd: an incarnation is over. What it had open is lost.
-func (s *Agent) observeEnd(o *sequencer.Outcome) {
-	if o.Agent != s.agent {
-		return
-	}
-	s.ended = max(s.ended, o.Incarnation)
-	if o.Intent == api.JoinIntent(s.joinID) {
-		known := o.Incarnation == s.incarnation || o.Incarnation == s.unentered || o.Incarnation == s.formers.Last()
-		if !known {
-			s.oweAll()
-		}
-		s.formers.EndedByJoin(o.Incarnation, known)
-	}
-	if o.Incarnation != s.incarnation {
-		return
-	}
-	if strings.HasPrefix(o.Intent, "join:") && o.Intent != api.JoinIntent(s.joinID) {
-		s.superseded = true
-	}
-	s.lose("its lease ended")
+// given are the answers under way of one giving. Of two that overlap the older version counts: which of them the
+// reader acts on nobody knows.
+type given struct {
+	active   int // Invariant: at least one, else it is not kept
+	recorded int // of them, and not answered yet
+	answered uint64
 }
 
-// lose ends the session: every open transaction of it is lost.
-func (s *Agent) lose(why string) {
-	if s.live {
-		s.log.Warn("the session is over", "incarnation", uint64(s.incarnation), "cause", why, "superseded", s.superseded)
-	}
-	s.live = false
-	s.lease.end()
-	s.settle.Lost()
-	for _, t := range s.active {
-		s.close(t, phaseLost)
-	}
-	s.hurry()
+// giving is one scope that is being given to one reader.
+type giving struct {
+	reader string
+	scope  sequencer.Scope
 }
 
-func (s *Agent) observeTx(t *tx, o *sequencer.Outcome) {
-	s.loop.Moved(&t.changed)
-	t.residue = t.residue || o.Kind == sequencer.OutcomeSettled && len(o.Residue) > 0
-	t.clean = t.clean || view.ReleasedAll(o)
-	t.noteWait(o, s.clock.Now())
-	t.retraction.Observe(o, &t.final)
-	t.shown = t.shown || o.Kind != sequencer.OutcomeRefused // a refusal may be of one that the log does not know
-	switch o.Kind {
-	case sequencer.OutcomeGranted:
-		t.take(o)
-	case sequencer.OutcomeWaiting:
-		t.waiting = o
-	case sequencer.OutcomeRefused:
-		s.observeRefusal(t, o)
-	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
-		s.observeDecision(t, o)
-	}
+// mentioned is a request to a model that is under way.
+type mentioned struct {
+	view sequencer.Seq // that it left at
+	step uint64        // where the step that it ends began
+	atMs int64         // when it left
 }
 
-// observeRefusal: an intent was refused and its transaction lives on; a refused seal leaves it open. What others ask
-// of a transaction, to settle or to retract it, does not concern it.
-func (s *Agent) observeRefusal(t *tx, o *sequencer.Outcome) {
-	if o.Incarnation != t.incarnation {
-		return
-	}
-	t.refused = o
-	if t.asking != nil && o.Intent == t.asking.ID() {
-		t.asking = nil
-	}
-	if _, known := s.view.Transaction(t.id); !known && o.Code == sequencer.CodeTooOld {
-		s.tooOld(t)
-		return
-	}
-	if t.phase == phaseSealed && o.Intent == t.seal.ID() {
-		s.sealRefused(t, o)
-	}
+// overtakes is what a decision has written over of one conversation's loose reads.
+type overtakes struct {
+	scopes []sequencer.Scope
+	first  *api.Overtaken
 }
 
-// tooOld ends a transaction that the log will not record any more: its base is below the floor.
-func (s *Agent) tooOld(t *tx) {
-	if t.decided() || t.phase == phaseLost {
-		return
-	}
-	t.begun = false
-	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeTooOld, Retryable: true,
-		Floor:  s.view.Settings().Floor,
-		Detail: "it was open for so long that the workspace has forgotten where it began", Mode: t.begin.Mode})
+// registry is what an agent has said of its tools. It outlives sessions: a new incarnation registers it again.
+type registry struct {
+	busy       bool                         // Invariant: while it is set one flow alone changes entries
+	servers    map[string]map[string]string // signatures by name
+	generation uint64
 }
 
-func (s *Agent) observeDecision(t *tx, o *sequencer.Outcome) {
-	if t.early != nil && o.Kind == sequencer.OutcomeCommitted {
-		panic(fmt.Sprintf("sidecar: %s was answered %s from the view and committed at %d", t.id, t.early.Code, o.Seq))
-	}
-	t.outcome, t.waiting = view.Brief(o), nil
-	s.metrics.Decided(view.StateOf(o), o.Code, t.sentAt, t.ackedAt, s.clock.Now())
-	s.charge(t.begin.Session, o.Kind == sequencer.OutcomeCommitted)
-	s.tracing.decided(t, o, s.clock.Now())
-	s.close(t, phaseOver)
-	if !o.Final {
-		s.settle.Owe(t.id, o.Seq, o.Kind == sequencer.OutcomeCommitted)
-	}
-	// It rests: after a crash the log is asked, as after one before the decision came.
-	err := s.delivery.Rest(journal.RecordDecided, decisionRecord(t.id, o))
-	if err != nil {
-		s.log.Error("a decision is not in the journal: after a restart the log is asked", "tx", string(t.id), "cause", err)
-	}
+func newRegistry() *registry {
+	return &registry{servers: map[string]map[string]string{}, generation: 1}
 }
 
-func decisionRecord(id sequencer.TxID, o *sequencer.Outcome) *journal.DecidedRecord {
-	return &journal.DecidedRecord{Tx: id, State: view.StateOf(o), Code: o.Code, Seq: o.Seq, Scope: o.Scope,
-		Moved:  o.Moved,
-		Detail: o.Detail, Final: o.Final, By: o.By, Tool: o.Tool, MovedAgent: o.MovedAgent, Floor: o.Floor}
-}
-
-// close takes a transaction out of the open ones. It stays known until Limits.Decided newer ones are over.
-func (s *Agent) close(t *tx, to phase) {
-	s.loop.Moved(&t.changed)
-	if t.phase == phaseOpen || t.phase == phaseSealed {
-		t.slim()
-		s.open--
-		s.order = append(s.order, t.id)
-		s.trim()
-	}
-	if t.phase != phaseLost {
-		t.phase = to
-	}
-	if !t.pins() {
-		delete(s.active, t.id)
-	}
-	delete(s.sending, t.id)
-	s.view.Leave(t.id)
-}
-
-// trim forgets transactions that are over, oldest first, beyond the limit.
-func (s *Agent) trim() {
-	for len(s.order) > s.limits.Decided {
-		id := s.order[0]
-		s.order = s.order[1:]
-		if t := s.txs[id]; t != nil && !s.settle.Owes(id) {
-			delete(s.txs, id)
-		}
-	}
-}
-
-// observeWrites tells open transactions that a decision has written over what they read.
-func (s *Agent) observeWrites(o *sequencer.Outcome) {
-	s.observeLoose(o)
-	s.observeReset(o)
-	if s.open == 0 {
-		return
-	}
-	for _, t := range s.active {
-		if t.phase == phaseOpen && t.id != o.Tx && t.overtake(o) {
-			s.loop.Moved(&t.changed)
-		}
-	}
-}
-
-// oldest is what the watermark may promise: nothing open is older.
-func (s *Agent) oldest(at sequencer.Seq) sequencer.Seq {
-	for _, t := range s.active {
-		at = min(at, t.base)
-		for _, r := range t.loose {
-			at = min(at, r.View)
-		}
-	}
-	for _, m := range s.asked { // an answer may make a read of that view
-		at = min(at, m.view)
-	}
-	return s.loose.Oldest(at)
-}
-
-// current is the live session's incarnation, or a problem that says why there is none; then one is asked for at once.
-func (s *Agent) current() (sequencer.Seq, error) {
-	inc, err := s.session()
-	if err != nil {
-		s.hurry()
-	}
-	return inc, err
-}
-
-// session is current, and changes nothing.
-func (s *Agent) session() (sequencer.Seq, error) {
-	if err := s.view.Ready(); err != nil {
-		return 0, view.NotReady(err)
-	}
-	if !s.live {
-		if err := s.notLetIn(); err != nil { // waiting a moment longer does not help
-			return 0, err
-		}
-		return 0, api.Problemf(api.CodeNotReady, "the sidecar has no live session: it is joining the log")
-	}
-	return s.incarnation, nil
-}
-
-func (s *Agent) hurry() {
-	select {
-	case s.soon <- struct{}{}:
-	default:
-	}
-}
-
-// await waits until there is a live session. A request of the agent brings back one that another sidecar took over.
-func (s *Agent) await(ctx context.Context) error {
-	_, err := s.session()
-	if err == nil {
-		return nil
-	}
-	if !s.live {
-		s.superseded = false
-		s.hurry()
-	}
-	ctx, cancel := s.clock.Within(ctx, s.limits.SessionWait)
-	defer cancel()
-	wait := s.loop.Until(ctx, func() bool {
-		_, err := s.session()
-		return err == nil || s.joinRefused != nil || s.view.BrokenBy() != nil
-	})
-	if _, err := s.session(); err != nil {
-		return err
-	}
-	return wait
-}
-
-// now is the incarnation of the live session; zero: there is none.
-func (s *Agent) now() sequencer.Seq {
-	if !s.live {
-		return 0
-	}
-	return s.incarnation
-}
-
-// health says why there is no session.
-func (s *Agent) health() error {
-	switch {
-	case s.live:
-		return nil
-	case s.superseded:
-		return api.Problemf(api.CodeNotReady, "another sidecar of this agent has joined")
-	case s.joinRefused != nil:
-		return s.notLetIn()
-	}
-	return api.Problemf(api.CodeNotReady, "the sidecar is joining the log")
-}
-
-// Health says how the agent stands.
-func (s *Agent) Health() (out api.Standing) {
-	s.loop.Run(func() {
-		parts := map[string]error{"session": s.health(), "journal": s.delivery.Health()}
-		if s.unopened != nil { // it says more than that the journal is not open
-			parts["journal"] = s.unopened
-		}
-		out = api.Standing{Agent: s.agent, Parts: parts, Record: s.delivery.Refused(), Refused: s.notLetIn(),
-			Displaced: uint64(s.formers.Displaced()), Owed: s.owing(), Incarnation: uint64(s.now())}
-	})
-	return out
+// randomID is 96 random bits.
+func randomID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b[:])
 }

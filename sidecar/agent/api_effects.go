@@ -1,39 +1,13 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/once"
-	"github.com/hence-dev/hence/sidecar/view"
-	"github.com/hence-dev/hence/topology"
 )
-
-const maxToolBytes = 256
-
-// callOf checks what a request says of a tool call.
-func callOf(tool string, args json.RawMessage, key string) (toolCall, error) {
-	args = bytes.TrimSpace(args)
-	switch {
-	case tool == "" || len(tool) > maxToolBytes:
-		return toolCall{}, api.Problemf(api.CodeBadRequest, "tool is missing or has more than %d bytes", maxToolBytes)
-	case len(args) == 0:
-		return toolCall{}, api.Problemf(api.CodeBadRequest, "args is missing: send an object, {} when the tool takes "+
-			"nothing")
-	case args[0] != '{':
-		return toolCall{}, api.Problemf(api.CodeBadRequest, "args is not a JSON object: send the arguments by name")
-	}
-	if key != "" {
-		if err := once.ValidKey(key); err != nil {
-			return toolCall{}, err
-		}
-	}
-	return toolCall{tool: topology.NormalName(tool), args: args, key: key}, nil
-}
 
 // Effect makes one tool call of an open transaction, or holds it until the commit.
 func (s *Agent) Effect(ctx context.Context, c once.Call, id string, in *api.Effect) (*api.Receipt, error) {
@@ -137,30 +111,6 @@ func (s *Agent) do(ctx context.Context, t *tx, what toolCall, slot *once.Slot) (
 	return out, nil
 }
 
-// wantsOf reads scopes with their access, in the one spelling of their names.
-func wantsOf(list []api.Want) ([]sequencer.Want, error) {
-	if len(list) == 0 {
-		return nil, api.Problemf(api.CodeBadRequest, "wants is empty: name the scopes to act on, with access read or write")
-	}
-	var out []sequencer.Want
-	for _, w := range list {
-		scope, err := topology.ParseScope(w.Scope)
-		if err != nil {
-			return nil, badScope(w.Scope, err)
-		}
-		want := sequencer.Want{Scope: scope}
-		switch w.Access {
-		case "read":
-		case "write":
-			want.Access = sequencer.WriteAccess
-		default:
-			return nil, api.Problemf(api.CodeBadRequest, "access %.20q of %s: use read or write", w.Access, scope)
-		}
-		out = append(out, want)
-	}
-	return out, nil
-}
-
 // Touch asks for scopes on which the agent acts by itself. Once it answers granted the agent may.
 func (s *Agent) Touch(ctx context.Context, id string, in *api.Touch) (*api.Touched, error) {
 	return flow(s, func() (*api.Touched, error) {
@@ -193,12 +143,6 @@ func (s *Agent) Touch(ctx context.Context, id string, in *api.Touch) (*api.Touch
 		return s.touchFor(ctx, t, asking{wants: wants, wait: time.Duration(wait) * time.Millisecond,
 			bound: ticksOf(in.BoundMs)})
 	})
-}
-
-// ticksOf is a time in ticks of the log, rounded up.
-func ticksOf(ms int) sequencer.Tick {
-	tick := int(view.TickLength.Milliseconds())
-	return sequencer.Tick((ms + tick - 1) / tick)
 }
 
 // Settle takes what the agent says of what it did under its touches of a transaction that was aborted.
@@ -247,4 +191,47 @@ func (s *Agent) settleOf(in *api.Settlement) (*sequencer.Settle, error) {
 		out.Effects = append(out.Effects, one)
 	}
 	return out, nil
+}
+
+// effect makes one tool call of an open transaction, or holds it until the commit.
+func (s *Agent) effect(ctx context.Context, t *tx, c toolCall, slot *once.Slot) (out *api.Receipt, err error) {
+	if s.engine == nil {
+		return nil, api.Problemf(api.CodeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
+	}
+	tool, err := s.toolOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	came, first, err := s.comes(ctx, t, tool, c)
+	if first != nil || err != nil {
+		return first, err
+	}
+	defer func() { came(out, err) }()
+	free := func() { s.leave(t) }
+	defer func() { free() }()
+	if i, _ := slot.Called().(*issued); i != nil && s.stands(t, i) { // the same request has made it: it has ended by now
+		return s.ranTool(ctx, t, i, errBrokenOff)
+	}
+	if err := s.prepare(ctx, t); err != nil {
+		return nil, err
+	}
+	if shard, ok := s.shardTool(c.tool); ok {
+		return s.shardCall(ctx, t, tool, shard, c)
+	}
+	e, err := s.effectOf(ctx, t, tool, c)
+	if err != nil {
+		return nil, err
+	}
+	if first, err := s.sameKey(t, e); first != nil || err != nil {
+		return first, err
+	}
+	switch tool.Class {
+	case sequencer.ClassRead:
+		return s.readTool(ctx, t, e)
+	case sequencer.ClassBufferable, sequencer.ClassIrreversible:
+		return s.hold(ctx, t, e, slot)
+	}
+	// The call goes on when the request ends; the transaction is its own until then.
+	free = func() {}
+	return s.runTool(ctx, t, e, slot, func() { s.leave(t) })
 }

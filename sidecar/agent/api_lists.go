@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hence-dev/hence/gate"
@@ -123,15 +122,6 @@ func (s *Agent) Calls(ctx context.Context, page api.Page) (*api.EffectList, erro
 		}
 		return out, nil
 	})
-}
-
-// placeOf is a call's place in the list of them.
-func placeOf(e api.Receipt) string {
-	index := uint32(0)
-	if e.Index != nil {
-		index = *e.Index
-	}
-	return e.Tx + "/" + strconv.FormatUint(uint64(index), 10)
 }
 
 // declaring is a policy that says what it declares.

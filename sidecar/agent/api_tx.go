@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/agent/settle"
@@ -12,11 +14,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
-
-// maxDeadlineMs is the longest deadline that a request may ask for: a day.
-const maxDeadlineMs = 24 * 60 * 60 * 1000
-
-const maxNameBytes = 128
 
 // Begin opens a transaction. In the modes ordered and locked it returns once the log has begun it.
 func (s *Agent) Begin(ctx context.Context, c once.Call, in *api.Begin) (*api.Decision, error) {
@@ -175,15 +172,6 @@ func (s *Agent) shardOf(ctx context.Context, got *reading) (*api.Shard, error) {
 		setContent(out, body)
 	}
 	return out, nil
-}
-
-func items(list []view.Named) []api.Item {
-	out := make([]api.Item, 0, len(list))
-	for _, n := range list {
-		out = append(out, api.Item{Scope: string(n.Scope), Version: uint64(n.Version), Writer: string(n.Writer),
-			MediaType: n.Media, Size: n.Size(), Lost: n.Lost})
-	}
-	return out
 }
 
 // Write adds a shard write to an open transaction; the last write of a shard counts.
@@ -412,4 +400,92 @@ func (s *Agent) Select(ctx context.Context, group string, in *api.Select) (*api.
 		}
 		return s.groupOf(group, s.branches(group)), nil
 	})
+}
+
+// explain says in words how a transaction stands.
+func (s *Agent) explain(ctx context.Context, t *tx) *api.Explain {
+	calls := words.Calls(s.effects(ctx, t).Effects)
+	var d *api.Decision
+	if t.gone() {
+		p := api.AsProblem(s.lost(t))
+		d = s.describe(t, &sequencer.Outcome{Detail: p.Detail})
+		d.State, d.Code, d.Retryable, d.ReRead = api.StateAborted, api.CodeSessionLost, true, p.ReRead
+	} else {
+		d = s.decision(t)
+	}
+	out := &api.Explain{Decision: *d, Paragraph: words.Sentence(d) + calls}
+	for r := range t.everyRead {
+		out.Reads = append(out.Reads, fmt.Sprintf("%s at version %d, view %d", r.Scope, r.Version, r.View))
+	}
+	for _, w := range t.writes {
+		out.Writes = append(out.Writes, string(w.Scope))
+	}
+	return out
+}
+
+// claiming is a policy that says what a transaction that will call a tool claims at its begin.
+type claiming interface {
+	May(tool string, args json.RawMessage) ([]sequencer.Want, error)
+}
+
+// mayOf is what a begin claims: the scopes that it lists and those of the tools that it will call. Only an ordered
+// transaction has its age from the begin on, so only there a claim binds those that come after it.
+func (s *Agent) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin) ([]sequencer.Want, error) {
+	if len(in.May) == 0 && len(in.Tools) == 0 {
+		return nil, nil
+	}
+	if mode != sequencer.Ordered {
+		return nil, api.Problemf(api.CodeBadRequest, "may and tools are for mode ordered only, and the mode is %s: "+
+			"begin in mode ordered, or leave them out", mode)
+	}
+	var out []sequencer.Want
+	if len(in.May) > 0 {
+		listed, err := wantsOf(in.May)
+		if err != nil {
+			return nil, err
+		}
+		out = view.AddWants(out, listed)
+	}
+	most := s.view.FootprintLimit()
+	for _, call := range in.Tools {
+		claims, err := s.claimsOf(call)
+		if err != nil {
+			return nil, err
+		}
+		if out = view.AddWants(out, claims); len(out) > most {
+			break
+		}
+	}
+	if err := s.await(ctx); err != nil { // only a view that is ready knows what is stored
+		return nil, err
+	}
+	if out = s.view.Widen(out); len(out) > most {
+		return nil, api.Problemf(api.CodeLimit, "may and tools claim more than %d scopes: claim wider ones", most)
+	}
+	return out, nil
+}
+
+// claimsOf is what the policy says that a call may touch.
+func (s *Agent) claimsOf(planned api.PlannedCall) ([]sequencer.Want, error) {
+	if len(planned.Args) == 0 {
+		planned.Args = json.RawMessage("{}")
+	}
+	what, err := callOf(planned.Tool, planned.Args, "")
+	if err != nil {
+		return nil, err
+	}
+	if s.tools == nil {
+		return nil, api.Problemf(api.CodeNoPolicy, "tools are named, and this sidecar was started without a policy "+
+			"file: list the scopes under may")
+	}
+	p, ok := s.tools.(claiming)
+	if !ok {
+		return nil, api.Problemf(api.CodeTool, "this sidecar's policy does not say what a call may touch: list the scopes "+
+			"under may")
+	}
+	claims, err := p.May(what.tool, what.args)
+	if err != nil {
+		return nil, api.Problemf(api.CodeTool, "%v", err)
+	}
+	return claims, nil
 }

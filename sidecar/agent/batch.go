@@ -1,13 +1,10 @@
 package agent
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"slices"
 	"strings"
 
@@ -416,16 +413,6 @@ func (s *Agent) readAsSeen(ctx context.Context, t *tx, reads []seen) error {
 	return nil
 }
 
-// sealOnly seals a transaction that only one request names. Where the log refuses the seal, or it was not sent, and
-// the same request does not come back for it, the transaction is broken off: it would stay open for good.
-func (s *Agent) sealOnly(ctx context.Context, t *tx, slot *once.Slot) (*api.Decision, error) {
-	d, err := s.seal(ctx, t)
-	if err != nil && (slot == nil || !api.AsProblem(err).SafeSameKey) {
-		s.breakOff(t)
-	}
-	return d, err
-}
-
 // fits refuses more scopes than a footprint has.
 func (s *Agent) fits(n int) error {
 	if most := s.view.FootprintLimit(); n > most {
@@ -433,32 +420,6 @@ func (s *Agent) fits(n int) error {
 			"read patterns", n, most)
 	}
 	return nil
-}
-
-// breakOff ends the transaction of a request that was refused before its seal was taken: no request names it again.
-// With calls it is aborted in the log, once they have ended, and what ran is undone.
-func (s *Agent) breakOff(t *tx) {
-	open, called := t.phase == phaseOpen && !t.decided(), len(t.effects) > 0
-	const why = "its only request was refused"
-	switch {
-	case !open:
-	case !called:
-		s.drop(t, why)
-	default:
-		s.abortLater(t, why)
-	}
-}
-
-// abortLater aborts a transaction, whoever still waits for it.
-func (s *Agent) abortLater(t *tx, why string) {
-	started := s.loop.Go(func(ctx context.Context) {
-		if _, err := s.abortTx(ctx, t, why); err != nil {
-			s.log.Warn("the transaction of a refused request is not aborted yet", "tx", string(t.id), "cause", err)
-		}
-	})
-	if !started {
-		s.log.Warn("an abort was not sent; the end of the lease aborts the transaction", "tx", string(t.id))
-	}
 }
 
 // committedAs answers a commit: its calls as they stand now, in the order of the request. After a restart only those
@@ -480,39 +441,6 @@ func (s *Agent) committedAs(ctx context.Context, t *tx, d *api.Decision, receipt
 		out.Effects = append(out.Effects, *r)
 	}
 	return out
-}
-
-// mediaJSON is the media type of a value that names none.
-const mediaJSON = "application/json"
-
-func isJSON(media string) bool {
-	kind, _, err := mime.ParseMediaType(media)
-	return err == nil && (kind == mediaJSON || strings.HasSuffix(kind, "+json"))
-}
-
-// valueOf is the content of a write that is given as JSON: its bytes, without the space between its parts.
-func valueOf(w *api.Write) ([]byte, error) {
-	switch {
-	case w.Content != nil || w.ContentBase64 != nil:
-		return nil, api.Problemf(api.CodeBadRequest, "value and content are both given for %.80q: send one of them",
-			w.Scope)
-	case w.MediaType != "" && !isJSON(w.MediaType):
-		return nil, api.Problemf(api.CodeBadRequest, "value is JSON, and media_type is %.60q: leave it out, or send "+
-			"content",
-			w.MediaType)
-	}
-	var out bytes.Buffer
-	if err := json.Compact(&out, w.Value); err != nil {
-		return nil, api.Problemf(api.CodeBadRequest, "value is not JSON: %v", err)
-	}
-	return out.Bytes(), nil
-}
-
-// preferValue gives a content as a value where it is JSON. A null looks like no value at all: it stays a content.
-func preferValue(out *api.Shard) {
-	if out.Content != nil && *out.Content != "null" && isJSON(out.MediaType) && json.Valid([]byte(*out.Content)) {
-		out.Value, out.Content = json.RawMessage(*out.Content), nil
-	}
 }
 
 // offering is a policy that describes its tools.
@@ -543,3 +471,5 @@ func runsOf(c sequencer.Class) string {
 	}
 	return api.RunsCommitted
 }
+
+func seenScope(r seen) sequencer.Scope { return r.scope }

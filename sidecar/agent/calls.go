@@ -9,25 +9,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/once"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/sidecar/words"
-	"github.com/hence-dev/hence/topology"
 )
-
-// reading is an answered read.
-type reading struct {
-	scope     sequencer.Scope
-	also      []sequencer.Scope // patterns: those that stand for stored names beside it
-	rev       view.Revision
-	view      sequencer.Seq
-	pending   bool
-	page      *view.Page // patterns
-	overtaken *api.Overtaken
-	talk      string     // of a loose one: the conversation
-	told      bool       // by a model: the conversation has not read it itself
-	rest      []*reading // what was read with it, at the same view
-	shown     bool       // the agent was told before: no answer rests on it, so its record may rest until the seal
-}
 
 // start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it. A
 // transaction beside an error may still be begun, and like has noted it for a later try; without like it is dropped.
@@ -153,121 +136,6 @@ func (s *Agent) usable(t *tx) error {
 	return nil
 }
 
-// read answers one read of an open transaction, once it holds the scope for an access: for writing, that is as if
-// nobody else were there from the read to the decision.
-func (s *Agent) read(ctx context.Context, t *tx, scope sequencer.Scope, list int, as sequencer.Access) (*reading,
-	error) {
-	if err := s.enter(ctx, t); err != nil {
-		return nil, err
-	}
-	defer s.leave(t)
-	return s.readIn(ctx, t, scope, list, as)
-}
-
-// readIn answers one read of a transaction that the caller has entered.
-func (s *Agent) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list int, as sequencer.Access) (*reading,
-	error) {
-	want := []sequencer.Scope{scope}
-	if list > 0 {
-		want = append(want, s.view.Spelt(scope)...)
-	}
-	if err := s.prepareAs(ctx, t, as, want...); err != nil {
-		return nil, err
-	}
-	if err := s.fetched(ctx, func() *reading { return s.look(scope, list) }); err != nil {
-		return nil, err
-	}
-	if err := s.usable(t); err != nil {
-		return nil, err
-	}
-	mine := t.write(scope)
-	if mine != nil && list == 0 && mine.Op == sequencer.OpSet {
-		own := view.Revision{Writer: t.id, Media: mine.Type, Content: mine.Content, Ref: mine.Ref}
-		return &reading{scope: scope, rev: own, view: s.view.At(), pending: true, overtaken: t.overtaken}, nil
-	}
-	if t.size()+len(want) > s.view.FootprintLimit() {
-		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already; read a pattern instead", t.size())
-	}
-	got := s.look(scope, list)
-	if len(got.lacks()) > 0 {
-		return nil, view.BeingFetched(got.lacks()[0])
-	}
-	entries, err := s.deliverAll(ctx, t.id, got)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		t.reads = journal.AddRead(t.reads, entry)
-	}
-	got.overtaken = t.overtaken
-	if mine != nil && list == 0 {
-		return got, s.withDelta(ctx, got, mine)
-	}
-	return got, nil
-}
-
-// look reads the view. The seq it returns is the view's when the read left, whatever happens to its answer later.
-func (s *Agent) look(scope sequencer.Scope, list int) *reading {
-	if list == 0 {
-		rev, at := s.view.Read(scope)
-		return &reading{scope: scope, rev: rev, view: at}
-	}
-	return s.lookAt(scope, "", list)
-}
-
-// lookAt reads a page of what a pattern means in the view.
-func (s *Agent) lookAt(pattern, after sequencer.Scope, limit int) *reading {
-	also := s.view.Spelt(pattern)
-	p := s.view.List(append([]sequencer.Scope{pattern}, also...), after, limit)
-	return &reading{scope: pattern, also: also, view: p.View, page: &p}
-}
-
-// deliverAll delivers a read once for each scope that it means.
-func (s *Agent) deliverAll(ctx context.Context, id sequencer.TxID, got *reading) (out []sequencer.Read, err error) {
-	for _, scope := range append([]sequencer.Scope{got.scope}, got.also...) {
-		one := *got
-		one.scope = scope
-		entry, err := s.deliver(ctx, id, &one)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, entry)
-	}
-	for _, other := range got.rest {
-		other.talk = got.talk
-		more, err := s.deliverAll(ctx, id, other)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, more...)
-	}
-	return out, nil
-}
-
-// deliver puts a read into the delivery log and returns it as a footprint names it.
-func (s *Agent) deliver(ctx context.Context, id sequencer.TxID, got *reading) (sequencer.Read, error) {
-	shown := got.rev
-	if got.page != nil {
-		shown = got.page.Last.Revision
-	}
-	read := sequencer.Read{Scope: got.scope, View: got.view, Version: shown.Version, Writer: shown.Writer}
-	event := &topology.Event{
-		Kind: topology.EventRead, Workspace: s.workspace, Tx: id, Agent: s.agent, Incarnation: s.incarnation,
-		AtMs: s.clock.Now().UnixMilli(), Scope: read.Scope, View: read.View, Version: read.Version, Writer: read.Writer,
-		MediaType: shown.Media, Size: shown.Size(), SHA256: shown.Sum(), Traceparent: traceOf(ctx),
-		Session: got.talk,
-	}
-	if t := s.active[id]; t != nil {
-		s.covered.Read(t.begin.Session, string(read.Scope), s.clock.Now())
-	} else if !got.told {
-		s.covered.Read(got.talk, string(read.Scope), s.clock.Now())
-	}
-	if got.shown {
-		return read, s.delivery.RestEvent(event)
-	}
-	return read, s.delivery.Event(event, nil)
-}
-
 // prepare takes what a transaction must hold before it reads: the whole footprint of a predecessor that was refused
 // for a conflict, and in locked mode the scopes. Once it returns the view has reached the grant's seq.
 func (s *Agent) prepare(ctx context.Context, t *tx, scopes ...sequencer.Scope) error {
@@ -351,10 +219,6 @@ func (s *Agent) touched(t *tx, in *sequencer.Intent, wants []sequencer.Want) (bo
 		}
 	}
 	return true, nil
-}
-
-func (t *tx) refusedFor(in *sequencer.Intent) bool {
-	return t.refused != nil && t.refused.Intent == in.ID()
 }
 
 // refusedIntent is the problem of an intent that was refused while its transaction lives on.

@@ -25,33 +25,6 @@ const chainsFrom = 4
 // mostInOne is the longest content that one event takes.
 const mostInOne = journal.MaxSpread - 8<<10
 
-// tooLong refuses a content that is longer than what the rules allow, or than what their logic can name.
-func (s *Agent) tooLong(w writing) error {
-	now, n := s.view.Settings(), len(w.content)
-	switch {
-	case n > int(now.Rules.MaxContent):
-		return api.Problemf(api.CodeTooLarge, "%s would have %d bytes; a shard has at most %d: hence rules set "+
-			"--max-content allows up to %d under logic %d", w.scope, n, now.Rules.MaxContent, sequencer.MaxContent, chainsFrom)
-	case n <= mostInOne:
-		return nil
-	case !now.Exact:
-		return api.Problemf(api.CodeNotReady, "the rules of the workspace are not known here yet")
-	case !now.Rules.Chains(): // its readers would take the first part for the whole
-		return api.Problemf(api.CodeTooLarge, "%s would have %d bytes; the workspace follows logic %d, under which one "+
-			"event has a content, of at most %d bytes: hence rules set --logic %d, once all processors and sidecars have "+
-			"this release", w.scope, n, now.Rules.Logic, mostInOne, chainsFrom)
-	}
-	return nil
-}
-
-// given is the hash of what a write was given.
-func (w *writing) given(as *sequencer.ShardWrite) sequencer.Hash {
-	if w.op == sequencer.OpSet && as.Ref != nil { // known already
-		return as.Ref.SHA256
-	}
-	return sha256.Sum256(w.content)
-}
-
 // keepContent puts a content into the events topic and returns once all of it is there.
 func (s *Agent) keepContent(ctx context.Context, t *tx, w *sequencer.ShardWrite) (*sequencer.Ref, error) {
 	now := s.view.Settings()

@@ -28,19 +28,6 @@ const (
 	maxTxArgs = 4 << 20   // of all calls of a transaction that have not run, bytes
 )
 
-// engine makes tool calls and settles them; *gate.Engine is one.
-type engine interface {
-	// Run makes an eager call and marks its steps.
-	Run(ctx context.Context, e gate.Effect) (gate.Answer, error)
-	// Read makes a call that changes nothing.
-	Read(ctx context.Context, e gate.Effect) (gate.Answer, error)
-	// Finish finds out what became of an eager call whose outcome is unknown.
-	Finish(ctx context.Context, p gate.Progress, claim gate.Claim) (gate.Progress, error)
-	settle.Engine
-	// Calls is how many calls are being made now.
-	Calls() int
-}
-
 // agentTools is a policy that knows what agents may not call: names that nothing serves, tools that only undo others.
 type agentTools interface {
 	MayCall(tool string) error
@@ -49,63 +36,6 @@ type agentTools interface {
 // argumentTools is a policy that knows which arguments its tools do something with.
 type argumentTools interface {
 	CheckArguments(tool string, args json.RawMessage) error
-}
-
-// toolCall is a tool call as a request asks for it.
-type toolCall struct {
-	tool string
-	args json.RawMessage
-	key  string
-	call string // its id in a plan; empty: none names it
-}
-
-// issued is a tool call of a transaction that is in the delivery log.
-type issued struct {
-	effect gate.Effect
-	acked  bool // the events topic has it
-}
-
-// effect makes one tool call of an open transaction, or holds it until the commit.
-func (s *Agent) effect(ctx context.Context, t *tx, c toolCall, slot *once.Slot) (out *api.Receipt, err error) {
-	if s.engine == nil {
-		return nil, api.Problemf(api.CodeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
-	}
-	tool, err := s.toolOf(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	came, first, err := s.comes(ctx, t, tool, c)
-	if first != nil || err != nil {
-		return first, err
-	}
-	defer func() { came(out, err) }()
-	free := func() { s.leave(t) }
-	defer func() { free() }()
-	if i, _ := slot.Called().(*issued); i != nil && s.stands(t, i) { // the same request has made it: it has ended by now
-		return s.ranTool(ctx, t, i, errBrokenOff)
-	}
-	if err := s.prepare(ctx, t); err != nil {
-		return nil, err
-	}
-	if shard, ok := s.shardTool(c.tool); ok {
-		return s.shardCall(ctx, t, tool, shard, c)
-	}
-	e, err := s.effectOf(ctx, t, tool, c)
-	if err != nil {
-		return nil, err
-	}
-	if first, err := s.sameKey(t, e); first != nil || err != nil {
-		return first, err
-	}
-	switch tool.Class {
-	case sequencer.ClassRead:
-		return s.readTool(ctx, t, e)
-	case sequencer.ClassBufferable, sequencer.ClassIrreversible:
-		return s.hold(ctx, t, e, slot)
-	}
-	// The call goes on when the request ends; the transaction is its own until then.
-	free = func() {}
-	return s.runTool(ctx, t, e, slot, func() { s.leave(t) })
 }
 
 // toolOf looks a call up in the policy.
@@ -176,31 +106,6 @@ func (s *Agent) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 			"shorten its max_time, or raise the rule lease_ticks", c.tool, tool.MaxTime, most)
 	}
 	return tool, nil
-}
-
-// capped is the policy as the gate sees it: a call that may outlast every lease, such as a compensation, gets as long
-// as one leaves. Else it would never be made, and its settlement would not end.
-type capped struct {
-	gate.Tools
-	session *Agent
-}
-
-// Find is part of the policy's interface.
-func (c capped) Find(tool string, args json.RawMessage) (gate.Tool, error) {
-	found, err := c.Tools.Find(tool, args)
-	if most := c.session.longestCall(); most > 0 && (found.MaxTime > most || found.MaxTime <= 0) {
-		found.MaxTime = most
-	}
-	return found, err
-}
-
-// Adapter is part of the policy's interface.
-func (c capped) Adapter(tool string) (gate.Adapter, error) {
-	a, err := c.Tools.Adapter(tool)
-	if err != nil || c.session.tracing.tracer == nil {
-		return a, err
-	}
-	return tracedAdapter{a, c.session.tracing}, nil
 }
 
 // effectOf gives a call its place in the transaction.
@@ -355,22 +260,6 @@ func (s *Agent) argsOf(ctx context.Context, t *tx, e gate.Effect) (*topology.Eff
 	ref, err := s.keepBody(ctx, t, "", "application/json", e.Args)
 	text.Args, text.ArgsRef = nil, ref
 	return text, err
-}
-
-// pin adds a tool that the transaction's plan relies on.
-func (t *tx) pin(p sequencer.Pin) {
-	if !slices.Contains(t.pinned, p) {
-		t.pinned = append(t.pinned, p)
-	}
-}
-
-// size is how many scopes the transaction names.
-func (t *tx) size() int {
-	n := len(t.reads) + len(t.writes) + len(t.pinned) + len(t.own) + min(1, len(t.own)) + t.next() - len(t.effects)
-	for _, i := range t.effects {
-		n += 1 + len(i.effect.Tool.Scopes)
-	}
-	return n
 }
 
 // runTool makes an eager call: what it moves is granted to the transaction, and the call is in the log. done gives the

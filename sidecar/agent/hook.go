@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os/exec"
 	"strings"
 	"time"
@@ -21,61 +20,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/view"
 )
-
-// Hook is asked whether a sealed footprint may commit. It is a URL that takes a POST, or a command that reads its
-// standard input; either sees the footprint as JSON and answers {"yes": true} or {"yes": false, "reason": "why"}.
-// Anything else, and no answer in time, is no.
-type Hook struct {
-	URL     string
-	Command []string      // the program and its arguments; no shell reads them
-	Dir     string        // where the command runs; "": where the sidecar does
-	Timeout time.Duration // default 5 s
-
-	Transport http.RoundTripper // of the URL; nil: the network. A simulation gives its own
-}
-
-const (
-	defaultHookTimeout = 5 * time.Second
-	longestHook        = time.Minute
-	maxHookAnswer      = 16 << 10
-	maxHookReason      = 256
-	hookSpare          = 20 // ticks that the log waits longer than the hook may take
-	secretPrefix       = "HENCE_"
-)
-
-// enabled reports whether there is a hook.
-func (h *Hook) enabled() bool { return h.URL != "" || len(h.Command) > 0 }
-
-// CheckHook says what is wrong with a hook; none at all is fine.
-func CheckHook(h Hook) error {
-	_, err := h.withDefaults()
-	return err
-}
-
-// withDefaults completes a hook and says what is wrong with it.
-func (h Hook) withDefaults() (Hook, error) {
-	if !h.enabled() {
-		return h, nil
-	}
-	if h.Timeout == 0 {
-		h.Timeout = defaultHookTimeout
-	}
-	switch {
-	case h.Timeout < 0 || h.Timeout > longestHook:
-		return h, fmt.Errorf("the hook's time is %v: give at most %v", h.Timeout, longestHook)
-	case h.URL != "" && len(h.Command) > 0:
-		return h, errors.New("the hook has a URL and a command: give one of them")
-	case h.URL == "" && h.Command[0] == "":
-		return h, errors.New("the hook's command is empty: name a program")
-	case h.URL == "":
-		return h, nil
-	}
-	u, err := url.Parse(h.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return h, errors.New("the hook's URL is not one: give http://host/path or https://host/path")
-	}
-	return h, nil
-}
 
 // hooked is a footprint as the hook sees it.
 type hooked struct {

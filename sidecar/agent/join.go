@@ -14,13 +14,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
-)
-
-// How long one try of something may take before it is tried again.
-const (
-	appendTry  = 5 * time.Second
-	joinTry    = 10 * time.Second
-	resolveTry = 30 * time.Second
+	"github.com/hence-dev/hence/topology"
 )
 
 // join begins a session: it asks the log for an incarnation and returns once the view shows it. The same join is asked
@@ -89,29 +83,6 @@ func (s *Agent) askToJoin(ctx context.Context, id string, before *sequencer.Outc
 		return 0, s.notLetIn()
 	}
 	return s.joined, nil
-}
-
-// observeJoinRefused: the log does not let this agent in, for now. It is asked again after a pause that doubles from
-// one refusal to the next: what has to end first, the session of another agent, lasts for seconds at least.
-func (s *Agent) observeJoinRefused(o *sequencer.Outcome) {
-	if s.joinID == "" || o.Intent != api.JoinIntent(s.joinID) || s.joined != 0 {
-		return
-	}
-	s.joinPause = min(max(2*s.joinPause, view.PauseMost), view.PauseAsking)
-	s.joinRefused, s.joinAfter = o, s.clock.Now().Add(s.joinPause)
-}
-
-// notLetIn is why the log does not take this agent's join; nil: it has not refused it.
-func (s *Agent) notLetIn() error {
-	o := s.joinRefused
-	if o == nil {
-		return nil
-	}
-	code := string(o.Code)
-	if code == "" {
-		code = api.CodeNotReady
-	}
-	return api.Problemf(code, "the log does not let agent %s join: %s; it is asked again by itself", s.agent, o.Detail)
 }
 
 // firstLogic is the logic that a join asks for. It counts in a new workspace only, so only there the processors are
@@ -317,36 +288,104 @@ func (s *Agent) keepLearned() error {
 	return s.formers.Keep()
 }
 
-// tellForgotten is the 410 that a conversation is owed, once. The journal has that it was told when it
-// comes again: until then a later start tells it again, since the answer may not have reached it.
-func (s *Agent) tellForgotten(talk string) error {
-	heard, told := s.notice.Told[talk]
-	switch {
-	case !s.notice.Owed || heard:
-		return nil
-	case told:
-		return s.toldForgotten(talk)
+// learnFormat lets events share records once all processors of the workspace read such. No request waits for the
+// answer: until it is there each event has a record to itself, which every release reads.
+func (s *Agent) learnFormat(now time.Time) {
+	if !s.live || now.Before(s.formatAfter) {
+		return
 	}
-	s.notice.Tell(talk, false)
-	return s.forgotten()
+	s.formatAfter = now.Add(formatEvery)
+	s.loop.Go(func(ctx context.Context) {
+		format, err := loop.Do(s.loop, func() (uint32, error) { return s.events.KnownEvents(ctx, s.workspace) })
+		if err == nil { // else the loop has stopped
+			s.delivery.Together(format >= topology.EventsBatched)
+		}
+	})
 }
 
-// toldForgotten notes that a conversation needs no 410 any more.
-func (s *Agent) toldForgotten(talk string) error {
-	if !s.notice.Owed || s.notice.Told[talk] {
+// formatEvery is how often the processors are asked which format of events they read: others may take their place.
+const formatEvery = time.Minute
+
+// openJournal opens the journal once the log has said which one it is: what is in that of another log is true of
+// nothing here. Until then no request is taken.
+func (s *Agent) openJournal(ctx context.Context) error {
+	var err error
+	wait := s.loop.Retry(ctx, func() error {
+		err = s.tryJournal(ctx)
+		s.unopened = err
+		if s.patient || errors.Is(err, journal.ErrNotKnown) {
+			return err
+		}
 		return nil
-	}
-	if err := s.delivery.Record(journal.RecordUntold, journal.UntoldRecord{Owed: true,
-		Told: []string{talk}}); err != nil {
+	}, view.Complain(s.log, "the journal is not open yet: asked again"))
+	if err = errors.Join(err, wait); err != nil {
 		return err
 	}
-	s.notice.Tell(talk, true)
+	s.adopt(s.delivery.Ledger)
+	s.keys.Open(s.delivery)
 	return nil
 }
 
-// oweAll: what the agent read last may be lost, in whichever conversation. The journal has it before the
-// session that rests on it.
-func (s *Agent) oweAll() {
-	s.notice.Owe()
-	s.unnoted = true
+func (s *Agent) tryJournal(ctx context.Context) error {
+	try, cancel := s.clock.Within(ctx, idTry)
+	defer cancel()
+	id, err := loop.Do(s.loop, func() (string, error) { return s.events.ID(try) })
+	if err != nil {
+		return fmt.Errorf("the log's id is %w: %w", journal.ErrNotKnown, err)
+	}
+	s.origin = gate.Origin(id, s.workspace)
+	of := journal.Of{Log: id, Workspace: s.workspace, Agent: s.agent}
+	s.loop.Do(func() { // the disk, and perhaps the log
+		err = s.delivery.Open(s.dataDir, of, s.openFile, func(l *journal.Ledger, written time.Time) (bool, error) {
+			return s.ofThisLog(ctx, l, written)
+		})
+	})
+	return err
+}
+
+// dated is a log that knows when its decisions were made, as far as clocks agree.
+type dated interface {
+	// SeqBefore is the last decision before a time; zero: none.
+	SeqBefore(ctx context.Context, workspace string, t time.Time) (sequencer.Seq, error)
+}
+
+// ofThisLog, outside of the loop, holds a journal that names no log against the log: its last session, and each in
+// which something is left to do, is a join of this agent that is not newer than the journal, and the log's decisions
+// are those that it has.
+func (s *Agent) ofThisLog(ctx context.Context, l *journal.Ledger, written time.Time) (bool, error) {
+	when, ok := s.events.(dated)
+	if !ok || l.Joined.Incarnation == 0 || l.Mixed != nil {
+		return false, nil
+	}
+	ctx, cancel := s.clock.Within(ctx, resolveTry)
+	defer cancel()
+	last, err := when.SeqBefore(ctx, s.workspace, written.Add(time.Millisecond))
+	if err != nil {
+		return false, err
+	}
+	from, to, joins, decided := l.Claims()
+	end, err := when.SeqBefore(ctx, s.workspace, s.clock.Now().Add(time.Hour))
+	if err != nil || last < l.Joined.Incarnation || end < to {
+		return false, err
+	}
+	same := true
+	err = s.events.Follow(ctx, s.workspace, from-1, func(o *sequencer.Outcome, _ streams.Way) error {
+		if joins[o.Seq] && (o.Kind != sequencer.OutcomeJoined || o.Agent != s.agent) {
+			same = false
+		}
+		if t := decided[o.Seq]; t != nil && (o.Tx != t.Tx || view.StateOf(o) != t.State) {
+			same = false
+		}
+		if !same || o.Seq >= to {
+			return errResolved
+		}
+		return nil
+	})
+	if errors.Is(err, errResolved) {
+		return same, nil
+	}
+	if errors.Is(err, streams.ErrGone) {
+		return false, nil
+	}
+	return false, err
 }

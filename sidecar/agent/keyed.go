@@ -10,12 +10,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/view"
-	"github.com/hence-dev/hence/sidecar/words"
 )
-
-// keyedTries is how often a keyed request is begun again where the log refused it for a reason that is not the
-// reader's: what it rests on is compared again each time.
-const keyedTries = 16
 
 // keyed is one try of a keyed commit.
 type keyed struct {
@@ -274,31 +269,6 @@ func (s *Agent) tryKeyed(ctx context.Context, k *keyed) (d *api.Decision, again 
 	return d, false, err
 }
 
-// sealInTime seals, and gives up what is not decided while its client waits: it waits for holds or calls of others,
-// and later it would write what nobody expects any more.
-func (s *Agent) sealInTime(ctx context.Context, t *tx) (*api.Decision, error) {
-	d, err := s.sealOnly(ctx, t, nil)
-	if err == nil && d.State != api.StateCommitted && d.State != api.StateAborted {
-		s.abortLater(t, "it was not decided in time")
-	}
-	return d, err
-}
-
-// hasMoved reports whether a refusal is of something that was compared before: comparing it again says what of it.
-func hasMoved(err error) bool {
-	switch api.AsProblem(err).Code {
-	case string(sequencer.CodeStaleRead), string(sequencer.CodeVersionMismatch):
-		return true
-	}
-	return false
-}
-
-// keyedRefusal is what the log's refusal means; again: comparing again says it, or it may pass then.
-func keyedRefusal(d *api.Decision) (again bool, err error) {
-	p := words.Refusal(d)
-	return hasMoved(p) || d.Retryable, p
-}
-
 // moveOwn lets a reader know its own write where it was given the shard before, and what it was given of all shards.
 func (s *Agent) moveOwn(k *keyed, seq sequencer.Seq) error {
 	if k.resets != s.resets { // all of that is gone
@@ -362,27 +332,6 @@ func (s *Agent) WriteKeyed(ctx context.Context, text string, content []byte, med
 	})
 }
 
-// startBare opens a transaction of a conversation that reads nothing: it owes nobody a 410, and takes no loose reads.
-func (s *Agent) startBare(ctx context.Context) (*tx, error) {
-	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talkOf("")}
-	return s.startFor(ctx, begin, nil, func() error { return nil }, true)
-}
-
-// writeAlone seals a transaction of one write.
-func (s *Agent) writeAlone(ctx context.Context, t *tx, w writing) (*api.Decision, error) {
-	w.rests = true
-	if _, err := s.write(ctx, t, w); err != nil {
-		s.drop(t, "its only request was refused")
-		return nil, err
-	}
-	return s.sealInTime(ctx, t)
-}
-
-func notInTime(scope sequencer.Scope) error {
-	return api.Problemf(api.CodeLog, "the write of %s waits for transactions that hold it, and is given up: read it, "+
-		"and ask again", scope)
-}
-
 // wroteKeyed is the shard as a write has left it, whatever was written since. The content is at hand: were it to be
 // fetched, and the log away, what is written would look as if it was not.
 func (s *Agent) wroteKeyed(scope sequencer.Scope, seq sequencer.Seq, was view.Revision, content []byte) *api.Counted {
@@ -427,4 +376,62 @@ func (s *Agent) FormerKeyed(ctx context.Context, text string, version uint64) (*
 		}
 		return nil, refusal
 	})
+}
+
+// A reset takes all shards away in one decision, a tombstone: seqs and the chain go on, counts of writes begin again.
+// What readers were given ends with it, here and at every other sidecar whose view shows it.
+
+// Reset takes all shards away, and says how many one-segment ones there were. When it returns, this sidecar's view
+// shows it.
+func (s *Agent) Reset(ctx context.Context) (cleared int, err error) {
+	s.loop.Run(func() { cleared, err = s.reset(ctx) })
+	return cleared, err
+}
+
+// Resets counts the resets that this sidecar has seen since it started.
+func (s *Agent) Resets() (n uint64) {
+	s.loop.Run(func() { n = s.resets })
+	return n
+}
+
+func (s *Agent) reset(ctx context.Context) (cleared int, err error) {
+	w := writing{scope: api.EveryShard, absent: true}
+	for try := 1; ; try++ {
+		if err := s.await(ctx); err != nil {
+			return 0, err
+		}
+		cleared, _, _ = s.Census()
+		t, err := s.startBare(ctx)
+		if err != nil {
+			return 0, err
+		}
+		d, err := s.writeAlone(ctx, t, w)
+		again := false
+		switch {
+		case err == nil && d.State == api.StateCommitted:
+			return cleared, nil
+		case err == nil && d.State != api.StateAborted:
+			// It waits for calls or holds of others. Later it would take away what nobody expects to lose.
+			return 0, api.Problemf(api.CodeNotReady, "the reset waits for transactions that hold shards, and is given up: "+
+				"look at GET /shards, and ask again")
+		case err == nil:
+			again, err = keyedRefusal(d)
+		}
+		if !again || try == keyedTries || ctx.Err() != nil {
+			return 0, err
+		}
+	}
+}
+
+// observeReset ends what readers were given where a decision took all shards away.
+func (s *Agent) observeReset(o *sequencer.Outcome) {
+	if o.Kind != sequencer.OutcomeCommitted || len(o.Shards) != 1 || !o.Shards[0].Absent ||
+		!o.Shards[0].Scope.Covers(api.EveryShard) {
+		return
+	}
+	s.resets++
+	if err := s.delivery.EmptyReaders(); err != nil {
+		// Fails closed: what was read is then compared with what is there now.
+		s.log.Warn("the logs of readers are kept over a reset: their next commits may be refused", "cause", err)
+	}
 }

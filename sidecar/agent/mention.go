@@ -12,13 +12,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/journal"
 )
 
-// mentioned is a request to a model that is under way.
-type mentioned struct {
-	view sequencer.Seq // that it left at
-	step uint64        // where the step that it ends began
-	atMs int64         // when it left
-}
-
 // mentionTalk begins the names of the conversations of requests to models. No header can have such a character, so no
 // agent's conversation has such a name.
 const mentionTalk = "\x01mention/"
@@ -226,21 +219,6 @@ func (s *Agent) hasRead(talk string, name sequencer.Scope) bool {
 		}
 	}
 	return false
-}
-
-// aged measures how old the oldest read is that a seal carries. What a reader was given has a time of its own, and
-// stays given.
-func (s *Agent) aged(talk string, reads []sequencer.Read) {
-	if strings.HasPrefix(talk, readerTalk) {
-		return
-	}
-	scopes := make([]string, len(reads))
-	for i, r := range reads {
-		scopes[i] = string(r.Scope)
-	}
-	if age, known := s.covered.Seal(talk, scopes, s.clock.Now()); known {
-		s.metrics.ReadAge(age)
-	}
 }
 
 // givenAt is when a reader was given the oldest of what its commits rest on; zero: nothing.

@@ -1,16 +1,13 @@
 package agent
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -20,71 +17,10 @@ import (
 	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/metrics"
-	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
-	"github.com/hence-dev/hence/topology/machine"
+	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology/pause"
 )
-
-// Config is what an agent is made of.
-type Config struct {
-	Name    string
-	View    *view.View // of its workspace; shared by the agents of a process
-	Log     Log
-	Keys    *once.Keys     // requests with an Idempotency-Key: the agent's journal keeps them
-	DataDir string         // the journal's folder; empty: the delivery log is in memory only
-	Order   sequencer.Mode // of transactions that name none
-	Observe bool           // every transaction only observes
-	Tools   gate.Tools     // the policy; nil: none, then no tool is called
-	Hook    Hook           // says yes or no to each sealed footprint
-	Limits  Limits
-	Logger  *slog.Logger
-	Tracer  trace.Tracer // nil: no spans are begun
-	Metrics *metrics.Agent
-	Machine Machine
-	Loop    loop.Options    // Context and Tasks are the agent's own. A simulation gives its Scheduler
-	Opened  func()          // called once the journal is open: before, no request is to be served
-	Live    func()          // called after each join
-	Patient bool            // a journal that cannot be opened is tried again, and does not end Run
-	Cut     context.Context // ends what Run still waits for when it stops; nil: only Limits.StopWait does
-}
-
-// Complete fills in defaults and says what is wrong with a configuration.
-func Complete(c Config) (Config, error) {
-	c.Limits, c.Machine = WithDefaults(c.Limits), c.Machine.orThis()
-	nothing := func() {}
-	if c.Opened == nil {
-		c.Opened = nothing
-	}
-	if c.Live == nil {
-		c.Live = nothing
-	}
-	if c.Cut == nil {
-		c.Cut = context.Background()
-	}
-	var err error
-	c.Hook, err = c.Hook.withDefaults()
-	return c, errors.Join(ValidAgent(c.Name), err)
-}
-
-// Machine is what an agent has of the machine that it runs on. Zero fields are this machine's; a test puts others.
-type Machine struct {
-	Clock Clock
-	Open  journal.Opener // of journals
-	Boot  string         // names the time since the machine was started; empty: it has no name for it
-}
-
-// orThis completes a machine.
-func (m Machine) orThis() Machine {
-	if m.Clock == nil {
-		m.Clock = machine.Clock{}
-	}
-	if m.Open == nil {
-		m.Open = journal.OpenOS
-	}
-	m.Boot = cmp.Or(m.Boot, journal.BootID())
-	return m
-}
 
 // New makes an agent. Call Run; before, it answers nothing but that it is not ready.
 func New(c Config) (*Agent, error) {
@@ -119,11 +55,6 @@ func New(c Config) (*Agent, error) {
 	s.settling()
 	s.measured()
 	return s, nil
-}
-
-func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
-	return gate.New(gate.Options{Tools: capped{t, s}, Marks: s.marks, Lease: &s.lease, Clock: s.clock, Log: s.log,
-		Origin: s.originOutside})
 }
 
 // Run opens the journal, joins the log and keeps the session alive until ctx ends. Then it begins no further call,
@@ -177,82 +108,6 @@ func (s *Agent) stop() {
 	s.loop.Join()
 }
 
-// Limits bound what a sidecar keeps and how long it waits. A zero field is its default.
-type Limits struct {
-	BodyBytes        int64         // of a request's body; 512 KiB
-	Requests         int           // worked on at once; 512
-	Watchers         int           // streams of decisions at once; 32
-	Open             int           // open transactions; 256
-	Conversations    int           // with reads outside transactions that no seal has carried yet; 4096
-	Decided          int           // transactions that are over and still answered; 4096
-	ListItems        int           // of one answer; 1000
-	WaitMost         time.Duration // of one request; 30 s
-	FutureWait       time.Duration // for a seq that is not there yet; 1 s
-	SessionWait      time.Duration // for a session that is just beginning; 3 s
-	OldBytes         int64         // contents of former revisions; 32 MiB
-	ContentBytes     int64         // contents fetched by reference; 32 MiB
-	IdempotencyKeys  int           // remembered, then the oldest go; 32768
-	IdempotencyBytes int64         // of keys and answers, then the oldest answers go; 16 MiB
-	IdempotencyAge   time.Duration // how long a key is remembered; 1 h
-	Attempts         int           // of one piece of work, then give up; 64
-	LockedAfter      int           // refusals, then further attempts are locked; 5
-	JournalBytes     int64         // size at which the journal is rewritten; 8 MiB
-	PendingEvents    int           // events that wait to be published; 8192
-	StopWait         time.Duration // for running requests when stopping; 5 s
-	WatermarkEvery   time.Duration // while the view moves; 1 s
-	WatermarkSeqs    int           // that pass before an agent that only watches says so, but for its lease; 256
-	RenewEvery       time.Duration // of the lease when nothing moves; a third of what it surely lasts, at least 3 s
-	SettlementWait   time.Duration // for an agent to say what it did under its touches, after an abort; 2 min
-	Branches         int           // of a group; 16
-	AdoptAfter       time.Duration // how long an orphan may block this agent before it is adopted; 2 s
-	Readers          int           // with a delivery log of their own, then the oldest end; 100,000
-	PlanWait         time.Duration // for calls that are planned before one that moves the same; 2 s
-	ReaderTTL        time.Duration // how long what a reader was given counts, unless it says so; 1 h
-}
-
-// WithDefaults puts its default in place of each limit that is zero.
-func WithDefaults(l Limits) Limits {
-	l.BodyBytes = cmp.Or(l.BodyBytes, 512<<10)
-	l.Requests = cmp.Or(l.Requests, 512)
-	l.Watchers = cmp.Or(l.Watchers, 32)
-	l.Open = cmp.Or(l.Open, 256)
-	l.Conversations = cmp.Or(l.Conversations, 4096)
-	l.Decided = cmp.Or(l.Decided, 4096)
-	l.ListItems = cmp.Or(l.ListItems, 1000)
-	l.WaitMost = cmp.Or(l.WaitMost, 30*time.Second)
-	l.FutureWait = cmp.Or(l.FutureWait, time.Second)
-	l.SessionWait = cmp.Or(l.SessionWait, 3*time.Second)
-	l.OldBytes = cmp.Or(l.OldBytes, 32<<20)
-	l.ContentBytes = cmp.Or(l.ContentBytes, 32<<20)
-	l.IdempotencyKeys = cmp.Or(l.IdempotencyKeys, 32768)
-	l.IdempotencyBytes = cmp.Or(l.IdempotencyBytes, 16<<20)
-	l.IdempotencyAge = cmp.Or(l.IdempotencyAge, time.Hour)
-	l.Attempts = cmp.Or(l.Attempts, 64)
-	l.LockedAfter = cmp.Or(l.LockedAfter, 5)
-	l.JournalBytes = cmp.Or(l.JournalBytes, 8<<20)
-	l.PendingEvents = cmp.Or(l.PendingEvents, 8192)
-	l.StopWait = cmp.Or(l.StopWait, 5*time.Second)
-	l.WatermarkEvery = cmp.Or(l.WatermarkEvery, time.Second)
-	l.WatermarkSeqs = cmp.Or(l.WatermarkSeqs, 256)
-	l.SettlementWait = cmp.Or(l.SettlementWait, 2*time.Minute)
-	l.Branches = cmp.Or(l.Branches, 16)
-	l.AdoptAfter = cmp.Or(l.AdoptAfter, 2*time.Second)
-	l.Readers = cmp.Or(l.Readers, 100_000)
-	l.PlanWait = cmp.Or(l.PlanWait, 2*time.Second)
-	l.ReaderTTL = cmp.Or(l.ReaderTTL, time.Hour)
-	return l
-}
-
-// Clock is where a sidecar has its time from.
-type Clock = loop.Clock
-
-// randomID is 96 random bits.
-func randomID() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b[:])
-}
-
 // owing counts what this sidecar waits for or works on: decisions, and settlements that are its own.
 func (s *Agent) owing() (n int) {
 	for _, t := range s.active {
@@ -279,3 +134,188 @@ func (s *Agent) rest(ctx context.Context) {
 
 // stopPoll is how often it is looked whether calls have ended.
 const stopPoll = 2 * time.Millisecond
+
+// Health says how the agent stands.
+func (s *Agent) Health() (out api.Standing) {
+	s.loop.Run(func() {
+		parts := map[string]error{"session": s.health(), "journal": s.delivery.Health()}
+		if s.unopened != nil { // it says more than that the journal is not open
+			parts["journal"] = s.unopened
+		}
+		out = api.Standing{Agent: s.agent, Parts: parts, Record: s.delivery.Refused(), Refused: s.notLetIn(),
+			Displaced: uint64(s.formers.Displaced()), Owed: s.owing(), Incarnation: uint64(s.now())}
+	})
+	return out
+}
+
+// measured registers what is looked at of the agent when it is asked for. It is called once, when all parts are there.
+func (s *Agent) measured() {
+	m := s.metrics
+	m.Gauge("hence_sidecar_session_live", "1 while it has joined the log; else nothing can begin.", func() float64 {
+		live := 1.0
+		s.loop.Run(func() {
+			if s.now() == 0 {
+				live = 0
+			}
+		})
+		return live
+	})
+	m.Gauge("hence_sidecar_lease_left_seconds", "How long the sidecar's lease surely still lasts.",
+		func() float64 { return s.lease.Left().Seconds() })
+	m.Gauge("hence_sidecar_open_transactions", "Transactions of this agent that are not decided.", s.openNow)
+	m.Gauge("hence_sidecar_held_effects", "Tool calls that wait for the commit of their transaction.", s.heldNow)
+	m.Gauge("hence_sidecar_events_pending", "Events that are not published yet; at the limit nothing is answered.",
+		func() float64 { return float64(s.delivery.Backlog()) })
+	m.Gauge("hence_sidecar_journal_bytes", "Size of the journal.", func() float64 { return float64(s.delivery.Bytes()) })
+	if g, ok := s.engine.(*gate.Engine); ok {
+		measuredGate(m, &g.Metrics)
+	}
+}
+
+func measuredGate(to *metrics.Agent, m *gate.Metrics) {
+	for result, n := range map[string]*atomic.Uint64{"answered": &m.Answered, "refused": &m.Refused,
+		"not_sent": &m.NotSent, "unknown": &m.Unknown} {
+		to.Count("hence_sidecar_calls_total", "Calls of sinks, repeated ones too, by what came of them.",
+			prometheus.Labels{"result": result}, n.Load)
+	}
+	to.Count("hence_sidecar_call_retries_total", "Calls of sinks beyond the first of one effect.", nil, m.Retries.Load)
+	to.Count("hence_sidecar_lookups_total", "Questions to sinks what became of a call.", nil, m.LookUps.Load)
+	to.Count("hence_sidecar_calls_given_up_total", "Effects whose outcome stays unknown.", nil, m.GivenUp.Load)
+	to.Count("hence_sidecar_lease_stops_total", "Calls that were not begun because the lease was too short.", nil,
+		m.LeaseStops.Load)
+}
+
+func (s *Agent) openNow() (n float64) {
+	s.loop.Run(func() { n = float64(s.open) })
+	return n
+}
+
+// heldNow counts calls of undecided transactions that wait for the commit.
+func (s *Agent) heldNow() (n float64) {
+	s.loop.Run(func() {
+		for _, t := range s.active {
+			if t.decided() || t.phase == phaseLost {
+				continue
+			}
+			for _, i := range t.effects {
+				if i.effect.Tool.Class.Gated() {
+					n++
+				}
+			}
+		}
+	})
+	return n
+}
+
+// maintain joins the log, joins again when a lease has ended, renews the lease, and does what has to be done now and
+// then, until ctx ends, or the log is another one: nothing that this process knows is true of that. It calls live
+// after each join.
+func (s *Agent) maintain(ctx context.Context, live func()) error {
+	beat, stop := s.clock.Ticker(s.limits.WatermarkEvery)
+	defer stop()
+	pause := view.PauseLeast
+	retryJoin := time.NewTimer(0)
+	defer retryJoin.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.soon:
+		case <-retryJoin.C:
+		case now := <-beat:
+			s.loop.Run(func() { s.beat(ctx, now) })
+		}
+		var err error
+		var wanted bool
+		var again time.Duration
+		s.loop.Run(func() {
+			if wanted = s.wantsJoin(); !wanted {
+				s.settle.Start()
+				return
+			}
+			err = s.join(ctx)
+			again = s.joinIn()
+		})
+		if !wanted {
+			continue
+		}
+		if errors.Is(err, streams.ErrOtherLog) {
+			return err
+		} else if err != nil {
+			if ctx.Err() == nil && s.view.Ready() == nil {
+				s.log.Warn("joining the log failed: tried again", "cause", err)
+			}
+			retryJoin.Reset(max(pause, again)) // a beat or a request in between does not join, either
+			pause = min(2*pause, view.PauseMost)
+			continue
+		}
+		pause = view.PauseLeast
+		live()
+	}
+}
+
+func (s *Agent) wantsJoin() bool {
+	return !s.live && !s.superseded && !s.clock.Now().Before(s.joinAfter)
+}
+
+// joinIn is how long a refused join is left alone.
+func (s *Agent) joinIn() time.Duration {
+	return s.joinAfter.Sub(s.clock.Now())
+}
+
+// beat is what happens about once a second.
+func (s *Agent) beat(ctx context.Context, now time.Time) {
+	s.expire(now)
+	s.settle.Start()
+	s.settle.Beat(now)
+	s.learnFormat(now)
+	s.mark()
+	if in := s.due(now); in != nil {
+		s.promise(ctx, in, now)
+	}
+}
+
+// due is the watermark to send now: whenever it has moved, and often enough to renew the lease when it has not. Of an
+// agent with nothing open or to settle it moves with each decision of the others: it is sent when it has moved by so
+// much that the log remembers less for it. Many agents that watch would else write more than those that work.
+func (s *Agent) due(now time.Time) *sequencer.Intent {
+	if !s.live {
+		return nil
+	}
+	at, least := s.view.At(), sequencer.Seq(1)
+	mark := s.oldest(at)
+	if mark == at && s.settle.Idle() { // who settles calls sinks, and needs what is left of its lease
+		least = sequencer.Seq(s.limits.WatermarkSeqs)
+	}
+	if mark < s.watermark+least && now.Sub(s.marked) < s.renewIn() {
+		return nil
+	}
+	return s.renewal()
+}
+
+// expire ends transactions that the agent has left lying and that no decision shows: the log counts a deadline only
+// once it knows of them.
+func (s *Agent) expire(now time.Time) {
+	var idle []*tx
+	for _, t := range s.active {
+		if t.phase == phaseOpen && !t.shown && now.Sub(t.created) > t.deadline(s.view.Settings().Rules) {
+			idle = append(idle, t)
+		}
+	}
+	passed := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeDeadline, Retryable: true,
+		Detail: "the deadline passed before it was sealed"}
+	for _, t := range idle {
+		s.giveUp(t, passed)
+	}
+	for _, t := range idle {
+		s.abortInLog(t, passed, "")
+	}
+}
+
+func (t *tx) deadline(r sequencer.Rules) time.Duration {
+	ticks := t.begin.DeadlineTicks
+	if ticks == 0 {
+		ticks = r.DeadlineTicks
+	}
+	return time.Duration(ticks) * view.TickLength
+}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -18,26 +17,6 @@ import (
 const (
 	maxPlan      = 128 // calls of one request
 	maxCallBytes = 128 // of a call's id
-)
-
-// place is an index of a transaction's calls, up to the last one that is planned.
-type place struct {
-	call   string // its id in the plan; empty: the index was given before, to a call that no plan names
-	state  placeState
-	sum    [sha256.Size]byte // of what comes or came under the id
-	claims int               // requests that have worked on it
-	moves  []sequencer.Scope // of a call that comes and runs before the commit
-	made   *issued           // nil: none has the index, or what came was a read or a write
-	answer *api.Receipt      // of a write: a repetition is not another one
-}
-
-type placeState uint8
-
-const (
-	placeMissing placeState = iota // a later call may wait for it
-	placeComing                    // a request works on it
-	placeCome
-	placePassed // a later call has waited for it in vain: it cannot come any more
 )
 
 // Plan gives calls their indexes before any of them comes, in the order of their ids; behind those that there are.
@@ -133,47 +112,6 @@ func (s *Agent) plan(ctx context.Context, t *tx, calls []string) (*api.Planned, 
 	return out, nil
 }
 
-// next is the index of a call that no plan names.
-func (t *tx) next() int {
-	n := len(t.places)
-	if last := len(t.effects) - 1; last >= 0 {
-		n = max(n, int(t.effects[last].effect.Index)+1)
-	}
-	return n
-}
-
-// put adds a call at its index.
-func (t *tx) put(i *issued) {
-	at, _ := slices.BinarySearchFunc(t.effects, i.effect.Index, func(o *issued, index uint32) int {
-		return cmp.Compare(o.effect.Index, index)
-	})
-	t.effects = slices.Insert(t.effects, at, i)
-	if p := t.placeAt(i.effect.Index); p != nil {
-		p.state, p.made, p.moves = placeCome, i, nil
-	}
-}
-
-// remove takes a call away that never ran; a planned one may come again. It reports whether the transaction had it.
-func (t *tx) remove(i *issued) bool {
-	at := slices.Index(t.effects, i)
-	if at < 0 {
-		return false
-	}
-	t.effects = slices.Delete(t.effects, at, at+1)
-	if p := t.placeAt(i.effect.Index); p != nil {
-		p.state, p.made = placeMissing, nil
-	}
-	return true
-}
-
-// placeAt is the place of a planned call; nil: no plan names the index.
-func (t *tx) placeAt(index uint32) *place {
-	if int(index) < len(t.places) && t.places[index].call != "" {
-		return t.places[index]
-	}
-	return nil
-}
-
 // sealed are the calls as the footprint names them, each at its index. Where none was made the index stays, as one
 // that nothing came of: settlement and log count on the indexes.
 func (t *tx) sealed() []sequencer.Effect {
@@ -200,19 +138,6 @@ func (t *tx) absent() (out []uint32) {
 		}
 	}
 	return out
-}
-
-// indexOf is the place of a planned call; negative: no plan names it.
-func (t *tx) indexOf(call string) int {
-	return slices.IndexFunc(t.places, func(p *place) bool { return p.call == call && call != "" })
-}
-
-// callAt is the id under which an index was planned; empty: it was not.
-func (t *tx) callAt(index uint32) string {
-	if p := t.placeAt(index); p != nil {
-		return p.call
-	}
-	return ""
 }
 
 // comes takes a transaction for a call, in the call's turn; came is to be told what became of it. A call that came

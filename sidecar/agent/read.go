@@ -1,9 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
-	"errors"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,34 +16,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology"
 )
-
-// lacks are the contents that a reading shows and that are not there yet.
-func (r *reading) lacks() []view.Lack {
-	list := []view.Named{{Scope: r.scope, Revision: r.rev}}
-	if r.page != nil {
-		list = append(append(list, r.page.Items...), r.page.Last)
-	}
-	out := view.LacksOf(list)
-	for _, other := range r.rest {
-		out = append(out, other.lacks()...)
-	}
-	return out
-}
-
-// fetched waits until a reading of the view shows no content that is not there yet. Of what the log has no more a list
-// says so, and a read of it is refused: no empty content may be taken for it.
-func (s *Agent) fetched(ctx context.Context, look func() *reading) error {
-	return s.wholeView(ctx, func() []view.Lack { return look().lacks() })
-}
-
-// wholeView waits until nothing is missing; missing reads the view alone.
-func (s *Agent) wholeView(ctx context.Context, missing func() []view.Lack) (err error) {
-	if len(missing()) == 0 {
-		return nil
-	}
-	s.loop.Do(func() { err = s.view.Whole(ctx, missing) }) // the log may have it no more, or be away
-	return err
-}
 
 // whole is a reading that binds nothing, once it shows no content that is not there yet.
 func (s *Agent) whole(ctx context.Context, look func() *reading) (got *reading, err error) {
@@ -162,9 +134,6 @@ func validTool(server, name, signature string) error {
 	return nil
 }
 
-// typeShard is the type of what Hence itself keeps.
-const typeShard = "shard"
-
 // typed is a policy that knows of which types the scopes of its tools are.
 type typed interface {
 	ScopeTypes() []string
@@ -208,43 +177,6 @@ func (s *Agent) knownType(scope sequencer.Scope, in *api.Read) error {
 		scope.Type(), scope, said, meant)
 	p.Scope = string(scope)
 	return p
-}
-
-// badScope is the problem of a scope in a body that is not one. A path alone is not taken for a shard's: it may as
-// well be a resource of a type that was left out.
-func badScope(text string, err error) error {
-	path := strings.TrimLeft(text, "/")
-	kind, rest, named := strings.Cut(path, ":")
-	first, below, _ := strings.Cut(path, "/")
-	var meant []string
-	switch {
-	case text == "":
-		return api.Problemf(api.CodeBadScope, "the scope is missing: write it as type:/path, for example shard:/orders/17")
-	case !errors.Is(err, sequencer.ErrScopeForm):
-	case named:
-		meant = append(meant, kind+":/"+rest)
-	case first == typeShard:
-		meant = append(meant, "shard:/"+below)
-	default:
-		meant = append(meant, "shard:/"+path, first+":/"+below)
-	}
-	for i, m := range meant {
-		scope, wrong := sequencer.ParseScope(m)
-		if wrong != nil {
-			meant = meant[:i]
-			break
-		}
-		meant[i] = string(scope)
-	}
-	switch len(meant) {
-	case 0:
-		return api.Problemf(api.CodeBadScope, "%v", err)
-	case 1:
-		return api.Problemf(api.CodeBadScope, "scope %.80q is not type:/path: write %s", text, meant[0])
-	}
-	return api.Problemf(api.CodeBadScope, "scope %.80q has no type: write %s for the shard, or %s if %s is a type", text,
-		meant[0],
-		meant[1], first)
 }
 
 // Get reads one shard outside any transaction.
@@ -441,4 +373,144 @@ func setContent(out *api.Shard, body []byte) {
 	}
 	text := base64.StdEncoding.EncodeToString(body)
 	out.ContentBase64 = &text
+}
+
+// put writes one shard in a transaction of one record. A conflict is tried again here: the agent has read nothing in
+// between that could have changed its mind.
+func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot) (*api.Decision, error) {
+	if id := slot.Get(); id != "" {
+		t, err := s.find(id)
+		if err == nil && s.beginsAnew(t, slot) {
+			err = s.letGo(t, slot, t.reads) // a put reads nothing by itself
+		} else if err == nil {
+			err = slot.Save()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slot.Get() != "" {
+			return s.sealOnly(ctx, t, slot)
+		}
+	}
+	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talk}
+	t, err := s.startWhole(ctx, begin)
+	if err != nil {
+		return nil, err
+	}
+	w.rests = true
+	for {
+		if _, err := s.write(ctx, t, w); err != nil {
+			s.drop(t, "its only request was refused")
+			return nil, err
+		}
+		slot.Set(t.id)
+		if err := slot.Rest(); err != nil {
+			return nil, err
+		}
+		d, err := s.sealOnly(ctx, t, slot)
+		if err != nil || d.Code != string(sequencer.CodeConflict) || t.attempt >= s.limits.LockedAfter {
+			return d, err
+		}
+		if t, _, err = s.again(ctx, t, t.allReads()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// observeLoose tells conversations that a decision has written over what they read.
+func (s *Agent) observeLoose(o *sequencer.Outcome) {
+	for talk, reads := range s.loose {
+		for _, r := range reads {
+			at := writtenOver(o, r.Scope)
+			if r.View >= o.Seq || at == "" {
+				continue
+			}
+			m := s.moved[talk]
+			if m.scopes = api.AddScope(m.scopes, r.Scope); m.first == nil {
+				m.first = overtakenBy(o, r.Scope, at)
+			}
+			s.moved[talk] = m
+		}
+	}
+}
+
+// forgiveMoved: the scope was read again, so that it had moved does not matter any more.
+func (s *Agent) forgiveMoved(talk string, scope sequencer.Scope) {
+	m := s.moved[talk]
+	kept := m.scopes[:0]
+	for _, moved := range m.scopes {
+		if moved != scope {
+			kept = append(kept, moved)
+		}
+	}
+	if m.scopes = kept; m.first != nil && sequencer.Scope(m.first.Scope) == scope {
+		m.first = nil
+	}
+	if s.moved[talk] = m; len(kept) == 0 && m.first == nil {
+		delete(s.moved, talk)
+	}
+}
+
+// loosely answers a read outside any transaction: it goes to the next seal of its conversation.
+func (s *Agent) loosely(ctx context.Context, talk string, look func() *reading) (*reading, error) {
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.fetched(ctx, look); err != nil {
+		return nil, err
+	}
+	if _, err := s.current(); err != nil {
+		return nil, err
+	}
+	if len(s.loose) >= s.limits.Conversations && len(s.loose[talk]) == 0 { // forgetting another's reads would weaken it
+		return nil, api.Problemf(api.CodeLimit, "%d conversations of this agent have read outside transactions and "+
+			"sealed nothing since: end those that are over with DELETE /v1/workspaces/%s/session, or read inside a "+
+			"transaction", len(s.loose), s.workspace)
+	}
+	got := look()
+	if len(got.lacks()) > 0 {
+		return nil, view.BeingFetched(got.lacks()[0])
+	}
+	got.talk = talk
+	entries, err := s.deliverAll(ctx, "", got)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		s.loose.Add(talk, entry)
+		s.forgiveMoved(talk, entry.Scope)
+	}
+	return got, nil
+}
+
+// blame puts back what of a conversation's reads was written over: it was not shown what it read again.
+func (s *Agent) blame(talk string, was overtakes) {
+	m := s.moved[talk]
+	for _, scope := range was.scopes {
+		if !slices.Contains(m.scopes, scope) {
+			m.scopes = append(m.scopes, scope)
+		}
+	}
+	if m.first = cmp.Or(m.first, was.first); len(m.scopes) > 0 {
+		s.moved[talk] = m
+	}
+}
+
+// endTalk drops the loose reads of a conversation that the agent says is over; it returns how many they were. Nothing
+// rests on what it read any more, so it is owed no 410 either: its name may come again, for a new one.
+func (s *Agent) endTalk(ctx context.Context, talk string) (int, error) {
+	if err := s.await(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.toldForgotten(talk); err != nil {
+		return 0, err
+	}
+	if len(s.loose[talk]) == 0 {
+		return 0, nil
+	}
+	if err := s.delivery.Record(journal.RecordTalk, journal.TalkRecord{Session: talk}); err != nil {
+		return 0, err
+	}
+	delete(s.moved, talk)
+	return len(s.loose.Take(talk)), nil
 }

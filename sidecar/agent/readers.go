@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"time"
 
@@ -17,42 +15,6 @@ import (
 // Readers are names beside this agent's conversations whose every commit rests on all that they were given, until
 // their log is cleared or ends. What one was given is in the journal before the answer; it goes to the log with a
 // commit.
-
-// Bounds of what readers were given.
-const (
-	mostGiven    = 4096    // of one reader
-	mostGivenAll = 1 << 20 // of all together, then the oldest readers end
-	mostTalk     = 64      // bytes of a reader's name that names its conversation
-)
-
-const readerTalk = "reader/" // begins the names of readers' conversations
-
-// giving is one scope that is being given to one reader.
-type giving struct {
-	reader string
-	scope  sequencer.Scope
-}
-
-// given are the answers under way of one giving. Of two that overlap the older version counts: which of them the
-// reader acts on nobody knows.
-type given struct {
-	active   int // Invariant: at least one, else it is not kept
-	recorded int // of them, and not answered yet
-	answered uint64
-}
-
-// talkOf is the conversation that a reader's commits belong to.
-func talkOf(reader string) string {
-	plain := len(reader) <= mostTalk
-	for i := 0; plain && i < len(reader); i++ {
-		plain = reader[i] > ' ' && reader[i] <= '~'
-	}
-	if !plain {
-		sum := sha256.Sum256([]byte(reader))
-		reader = "sha256:" + hex.EncodeToString(sum[:16])
-	}
-	return readerTalk + reader
-}
 
 // Give reads one shard, for a reader, whose commits rest on it from then on, or, without one, only looks. answered is
 // to be called once the reader has its answer; it is never nil, and need not be called where there is an error.

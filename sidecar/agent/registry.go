@@ -20,17 +20,6 @@ const (
 	maxServerTools = 1000
 )
 
-// registry is what an agent has said of its tools. It outlives sessions: a new incarnation registers it again.
-type registry struct {
-	busy       bool                         // Invariant: while it is set one flow alone changes entries
-	servers    map[string]map[string]string // signatures by name
-	generation uint64
-}
-
-func newRegistry() *registry {
-	return &registry{servers: map[string]map[string]string{}, generation: 1}
-}
-
 // enterRegistry takes the registry for one flow; leaveRegistry gives it back.
 func (s *Agent) enterRegistry(ctx context.Context) error {
 	if err := s.loop.AwaitThrough(ctx, nil, func() bool { return !s.registry.busy }); err != nil {

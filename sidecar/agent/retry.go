@@ -1,14 +1,11 @@
 package agent
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"math/big"
-	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // again opens the successor of a transaction that was refused, or lost with its session. Asked twice it names the same
@@ -94,27 +91,26 @@ func (s *Agent) successor(t *tx) (sequencer.Begin, []sequencer.Want) {
 	return begin, nil
 }
 
-// ending is the decision, or the answer that was given before it where the log ended the transaction for another
-// reason, or does not say why.
-func (t *tx) ending() *sequencer.Outcome {
-	switch {
-	case t.early == nil || t.outcome == nil:
-		return cmp.Or(t.outcome, t.early)
-	case t.outcome.Code == t.early.Code && t.outcome.Scope == t.early.Scope && t.outcome.Moved == t.early.Moved:
-		return t.outcome
+// keyedTries is how often a keyed request is begun again where the log refused it for a reason that is not the
+// reader's: what it rests on is compared again each time.
+const keyedTries = 16
+
+// hasMoved reports whether a refusal is of something that was compared before: comparing it again says what of it.
+func hasMoved(err error) bool {
+	switch api.AsProblem(err).Code {
+	case string(sequencer.CodeStaleRead), string(sequencer.CodeVersionMismatch):
+		return true
 	}
-	told := *t.early
-	told.Seq = t.outcome.Seq
-	return &told
+	return false
 }
 
-// backoff is how long to wait before the next attempt: it grows with the attempts, and half of it is by chance, so
-// that agents that were refused together do not come back together.
-func backoff(attempt int) time.Duration {
-	most := 2 * time.Millisecond << min(attempt, 7)
-	n, err := rand.Int(rand.Reader, big.NewInt(int64(most/2)))
-	if err != nil {
-		return most
-	}
-	return most/2 + time.Duration(n.Int64())
+func notInTime(scope sequencer.Scope) error {
+	return api.Problemf(api.CodeLog, "the write of %s waits for transactions that hold it, and is given up: read it, "+
+		"and ask again", scope)
+}
+
+// keyedRefusal is what the log's refusal means; again: comparing again says it, or it may pass then.
+func keyedRefusal(d *api.Decision) (again bool, err error) {
+	p := words.Refusal(d)
+	return hasMoved(p) || d.Retryable, p
 }

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology"
 )
@@ -200,12 +202,6 @@ func (s *Agent) monotone(t *tx, now view.Settings) *sequencer.Outcome {
 	return nil
 }
 
-// lostTo ends a branch because its group has chosen another one. The log finds that by itself, whoever tells it.
-func lostTo(t *tx, was sequencer.Writer) *sequencer.Outcome {
-	return &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Mode: t.begin.Mode, Moved: was,
-		Code: sequencer.CodeLostBranch, Detail: "another branch of the group " + t.begin.Group + " was chosen"}
-}
-
 // refuseEarly answers from the view; the abort still goes into the log.
 func (s *Agent) refuseEarly(t *tx, o *sequencer.Outcome, signer string) {
 	loose := s.moved[t.begin.Session]
@@ -217,26 +213,6 @@ func (s *Agent) refuseEarly(t *tx, o *sequencer.Outcome, signer string) {
 	s.metrics.Early.Inc()
 	s.giveUp(t, o)
 	s.abortInLog(t, o, signer)
-}
-
-// giveUp ends a transaction with an answer that the log has not given.
-func (s *Agent) giveUp(t *tx, o *sequencer.Outcome) {
-	t.early = o
-	s.close(t, phaseOver)
-	if err := s.delivery.Record(journal.RecordDecided, decisionRecord(t.id, o)); err != nil {
-		s.log.Error("an abort is not in the journal", "tx", string(t.id), "cause", err)
-	}
-}
-
-// abortInLog sends the abort that an answer has anticipated, with what the answer says, and does not wait for it;
-func (s *Agent) abortInLog(t *tx, o *sequencer.Outcome, signer string) {
-	in := t.intent(sequencer.IntentAbort, s.agent, signer)
-	in.Abort = &sequencer.Abort{Code: o.Code, Detail: o.Detail, Scope: o.Scope, Seq: o.Moved.Seq, Writer: o.Moved.Tx}
-	s.active[t.id] = t // until the view shows the abort
-	started := s.loop.Go(func(ctx context.Context) { s.repeat(ctx, t, in) })
-	if !started {
-		s.log.Warn("an abort was not sent; the end of the lease aborts the transaction", "tx", string(t.id))
-	}
 }
 
 // settledAnswer waits for a sealed transaction's decision.
@@ -301,16 +277,6 @@ func (s *Agent) status(ctx context.Context, t *tx) (*api.Decision, error) {
 		return nil, s.lost(t)
 	}
 	return s.decision(t), nil
-}
-
-// sending is a seal on its way to the log. An append whose answer was lost is repeated, so the
-// log may have several copies. Of a transaction that it does not know it may refuse one for want of room and take a
-// later one: there only the last copy's refusal leaves the transaction open.
-type sending struct {
-	intent  *sequencer.Intent
-	acked   bool
-	last    int64              // where the log has the last copy, once acked
-	refused *sequencer.Outcome // the last refusal of a copy
 }
 
 // sealInLog appends a seal, again and again until an append is acknowledged or the view shows what it has led to.
@@ -394,3 +360,219 @@ func (s *Agent) reopen(t *tx) {
 		s.log.Error("a refused seal is not in the journal", "tx", string(t.id), "cause", err)
 	}
 }
+
+// breakOff ends the transaction of a request that was refused before its seal was taken: no request names it again.
+// With calls it is aborted in the log, once they have ended, and what ran is undone.
+func (s *Agent) breakOff(t *tx) {
+	open, called := t.phase == phaseOpen && !t.decided(), len(t.effects) > 0
+	const why = "its only request was refused"
+	switch {
+	case !open:
+	case !called:
+		s.drop(t, why)
+	default:
+		s.abortLater(t, why)
+	}
+}
+
+// abortLater aborts a transaction, whoever still waits for it.
+func (s *Agent) abortLater(t *tx, why string) {
+	started := s.loop.Go(func(ctx context.Context) {
+		if _, err := s.abortTx(ctx, t, why); err != nil {
+			s.log.Warn("the transaction of a refused request is not aborted yet", "tx", string(t.id), "cause", err)
+		}
+	})
+	if !started {
+		s.log.Warn("an abort was not sent; the end of the lease aborts the transaction", "tx", string(t.id))
+	}
+}
+
+// startBare opens a transaction of a conversation that reads nothing: it owes nobody a 410, and takes no loose reads.
+func (s *Agent) startBare(ctx context.Context) (*tx, error) {
+	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talkOf("")}
+	return s.startFor(ctx, begin, nil, func() error { return nil }, true)
+}
+
+// writeAlone seals a transaction of one write.
+func (s *Agent) writeAlone(ctx context.Context, t *tx, w writing) (*api.Decision, error) {
+	w.rests = true
+	if _, err := s.write(ctx, t, w); err != nil {
+		s.drop(t, "its only request was refused")
+		return nil, err
+	}
+	return s.sealInTime(ctx, t)
+}
+
+// sealInTime seals, and gives up what is not decided while its client waits: it waits for holds or calls of others,
+// and later it would write what nobody expects any more.
+func (s *Agent) sealInTime(ctx context.Context, t *tx) (*api.Decision, error) {
+	d, err := s.sealOnly(ctx, t, nil)
+	if err == nil && d.State != api.StateCommitted && d.State != api.StateAborted {
+		s.abortLater(t, "it was not decided in time")
+	}
+	return d, err
+}
+
+// aged measures how old the oldest read is that a seal carries. What a reader was given has a time of its own, and
+// stays given.
+func (s *Agent) aged(talk string, reads []sequencer.Read) {
+	if strings.HasPrefix(talk, readerTalk) {
+		return
+	}
+	scopes := make([]string, len(reads))
+	for i, r := range reads {
+		scopes[i] = string(r.Scope)
+	}
+	if age, known := s.covered.Seal(talk, scopes, s.clock.Now()); known {
+		s.metrics.ReadAge(age)
+	}
+}
+
+// sealOnly seals a transaction that only one request names. Where the log refuses the seal, or it was not sent, and
+// the same request does not come back for it, the transaction is broken off: it would stay open for good.
+func (s *Agent) sealOnly(ctx context.Context, t *tx, slot *once.Slot) (*api.Decision, error) {
+	d, err := s.seal(ctx, t)
+	if err != nil && (slot == nil || !api.AsProblem(err).SafeSameKey) {
+		s.breakOff(t)
+	}
+	return d, err
+}
+
+// withFormer is a transaction's writes for its seal. Those of shards that were last written so long ago that the fold
+// may have forgotten what stood there say it, so that a retraction can put it back.
+func (s *Agent) withFormer(writes []sequencer.ShardWrite) []sequencer.ShardWrite {
+	out := slices.Clone(writes)
+	now := s.view.Settings()
+	if !now.Exact || now.Rules.Logic < retracts {
+		return out
+	}
+	if now.Rules.Logic >= refersToLog {
+		for i := range out {
+			if out[i].Absent { // of many shards, and nothing of them is put back
+				continue
+			}
+			rev, at := s.view.Read(out[i].Scope)
+			out[i].Former = &sequencer.Former{Version: rev.Version, View: at, Restored: rev.From}
+		}
+		return out
+	}
+	inline := 0
+	for i := range out {
+		inline += len(out[i].Content)
+	}
+	for i := range out {
+		rev, at := s.view.Read(out[i].Scope)
+		recent := rev.Version != 0 && at-rev.Version < now.Rules.HorizonSeqs/2
+		if inline += len(rev.Content); recent || inline > int(now.Rules.MaxInlineTotal) {
+			inline -= len(rev.Content)
+			continue
+		}
+		out[i].Former = &sequencer.Former{Version: rev.Version, View: at, Type: rev.Media, Content: rev.Content,
+			Ref: rev.Ref}
+	}
+	return out
+}
+
+// lineWait is how long a seal waits for one before it that is not judged: the log is away then, or it was not sent.
+const lineWait = time.Second
+
+// standInLine gives a transaction that is about to be sealed its place among the seals of this process that are on
+// their way. First it waits, as long as ctx lasts, until none of them writes one of its reads: the log would judge
+// that one first, and where it commits, the view refuses this one without a seal. Nothing else depends on the order:
+// without the wait the log would refuse it. stale says that the view does so by now: others may take their places
+// without end.
+func (s *Agent) standInLine(ctx context.Context, t *tx, reads, writes []sequencer.Scope, stale func() bool) {
+	if t.begun || !s.mayWait(&t.begin) { // others may wait for it in the log: it waits for nobody here
+		reads = nil
+	}
+	for by := s.view.Enter(t.id, reads, writes); by != ""; by = s.view.Enter(t.id, reads, writes) {
+		if stale() || s.judged(ctx, by) != nil {
+			reads = nil
+		}
+	}
+}
+
+// letPass waits, as long as ctx lasts, until no seal of this process is on its way that writes one of the scopes. What
+// is to be begun with them as its reads may be refused then before it has a name; stale says that it is.
+func (s *Agent) letPass(ctx context.Context, begin *sequencer.Begin, reads []sequencer.Scope, stale func() bool) {
+	if !s.mayWait(begin) {
+		return
+	}
+	for by := s.view.Ahead(reads); by != ""; by = s.view.Ahead(reads) {
+		if stale() || s.judged(ctx, by) != nil {
+			return
+		}
+	}
+}
+
+// mayWait reports whether a write over its reads ends a transaction: else it would wait for nothing. One of the other
+// modes is in the log from its begin on.
+func (s *Agent) mayWait(begin *sequencer.Begin) bool {
+	now := s.view.Settings()
+	return begin.Mode == sequencer.Optimistic && !begin.Observe && !now.Rules.Observe &&
+		levelsUnder(begin, now)&sequencer.A1 != 0
+}
+
+// judged waits until a seal that was in the line just now is decided, waits in the log, or has left the line. One of
+// which nothing is heard leaves it. An error says that ctx ended, or the agent stops.
+func (s *Agent) judged(ctx context.Context, id sequencer.TxID) error {
+	a := s.ahead[id]
+	if a == nil {
+		a = &ahead{}
+		s.ahead[id] = a
+	}
+	short, cancel := s.clock.Within(ctx, lineWait)
+	defer cancel()
+	err := s.loop.UntilOn(short, &a.changed, func() bool { return a.over })
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		s.leaveLine(id)
+		return nil
+	}
+	return err
+}
+
+// leaveLine gives up a transaction's place: nothing of it is on its way. What waits for it here goes on at once, what
+// does at other agents of the process with the next decision.
+func (s *Agent) leaveLine(id sequencer.TxID) {
+	s.view.Leave(id)
+	s.passed("")
+}
+
+// passed lets go on what waits for seals that are not in the line any more; a decision names the transaction of one.
+func (s *Agent) passed(named sequencer.TxID) {
+	for id, a := range s.ahead {
+		if id != named && s.view.InLine(id) {
+			continue
+		}
+		a.over = true
+		s.loop.Moved(&a.changed)
+		delete(s.ahead, id)
+	}
+}
+
+// conditions are the scopes of which another's write ends a transaction, with the loose reads that its seal carries.
+func (s *Agent) conditions(t *tx) (out []sequencer.Scope) {
+	out = scopesOf(t.reads, func(r sequencer.Read) sequencer.Scope { return r.Scope })
+	for _, r := range s.loose[t.begin.Session] {
+		out = append(out, r.Scope)
+	}
+	for _, w := range t.writes {
+		if w.Expect != nil {
+			out = append(out, w.Scope)
+		}
+	}
+	return out
+}
+
+// scopesOf are the scopes of reads or writes.
+func scopesOf[T any](list []T, scope func(T) sequencer.Scope) []sequencer.Scope {
+	out := make([]sequencer.Scope, len(list))
+	for i, one := range list {
+		out[i] = scope(one)
+	}
+	return out
+}
+
+func shardWritten(w sequencer.ShardWrite) sequencer.Scope { return w.Scope }
+
+func toWrite(w writing) sequencer.Scope { return w.scope }

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/agent/settle"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -172,4 +174,34 @@ func (s *Agent) Residue(ctx context.Context, page api.Page) (*api.ResidueList, e
 // has a note, by taking it as it is.
 func (s *Agent) Resolve(ctx context.Context, c once.Call, tx, index string, in *api.Resolve) (*api.Residue, error) {
 	return flow(s, func() (*api.Residue, error) { return s.settle.Resolve(ctx, c.Slot, tx, index, in) })
+}
+
+func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
+	return gate.New(gate.Options{Tools: capped{t, s}, Marks: s.marks, Lease: &s.lease, Clock: s.clock, Log: s.log,
+		Origin: s.originOutside})
+}
+
+// capped is the policy as the gate sees it: a call that may outlast every lease, such as a compensation, gets as long
+// as one leaves. Else it would never be made, and its settlement would not end.
+type capped struct {
+	gate.Tools
+	session *Agent
+}
+
+// Find is part of the policy's interface.
+func (c capped) Find(tool string, args json.RawMessage) (gate.Tool, error) {
+	found, err := c.Tools.Find(tool, args)
+	if most := c.session.longestCall(); most > 0 && (found.MaxTime > most || found.MaxTime <= 0) {
+		found.MaxTime = most
+	}
+	return found, err
+}
+
+// Adapter is part of the policy's interface.
+func (c capped) Adapter(tool string) (gate.Adapter, error) {
+	a, err := c.Tools.Adapter(tool)
+	if err != nil || c.session.tracing.tracer == nil {
+		return a, err
+	}
+	return tracedAdapter{a, c.session.tracing}, nil
 }

@@ -35,27 +35,6 @@ func traceOf(ctx context.Context) string {
 	return fmt.Sprintf("00-%s-%s-%s", sc.TraceID(), sc.SpanID(), sc.TraceFlags()&trace.FlagsSampled)
 }
 
-// Span is the span that a transaction's work belongs to; not valid: none, or the agent does not know it.
-func Span(s *Agent, tx string) (span trace.SpanContext) {
-	s.loop.Run(func() { span = s.traceOf(sequencer.TxID(tx)) })
-	return span
-}
-
-// traceOf is the span that a transaction's work belongs to.
-func (s *Agent) traceOf(id sequencer.TxID) trace.SpanContext {
-	if t := s.txs[id]; t != nil {
-		return t.trace
-	}
-	return trace.SpanContext{}
-}
-
-// traces notes the span that a transaction's work belongs to from now on.
-func (s *Agent) traces(ctx context.Context, t *tx) {
-	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
-		t.trace = sc
-	}
-}
-
 // append is the context in which an intent is appended. What belongs to nobody's trace begins none.
 func (g tracing) append(ctx context.Context, in *sequencer.Intent) (_ context.Context, end func(int64, error)) {
 	if g.tracer == nil || !trace.SpanContextFromContext(ctx).IsValid() {

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/loop"
@@ -257,38 +259,140 @@ func sortByBegin(list []*tx) {
 	})
 }
 
-// find is the transaction that a route names.
-func (s *Agent) find(id sequencer.TxID) (*tx, error) {
-	agent, inc, _, ok := api.OwnerOf(id)
-	if !ok {
-		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", string(id))
-	}
-	if agent != s.agent {
-		return nil, api.Problemf(api.CodeOtherAgent, "%s is a transaction of agent %s, and the request is of agent %s: "+
-			"send it with the token of %s", id, agent, s.agent, agent)
-	}
-	t := s.txs[id]
-	switch {
-	case t != nil && t.fate == fateUnread:
-		return nil, api.Problemf(api.CodeNotReady, "how %s ended is not known yet: the sidecar was started again and "+
-			"has not read the log so far; ask again", id)
-	case t != nil && t.fate == fateGone:
-		return nil, api.Problemf(api.CodeForgotten, "%s was sealed, and how it ended is no longer in the log: look "+
-			"at what it would have written, or GET /v1/tx/%s/closure, before its work is begun anew", id, id)
-	case t != nil:
-		return t, nil
-	case inc == s.incarnation && s.knew(id):
-		return nil, api.Problemf(api.CodeForgotten, "%s is over and no longer remembered", id)
-	case inc < s.incarnation, s.incarnation == 0:
-		return nil, api.Problemf(api.CodeSessionLost, "the session of %s has ended and nothing is known of it here "+
-			"any more. If it was sealed, GET /v1/tx/%s/closure says how it ended; else begin a new transaction and "+
-			"read again", id, id)
-	}
-	return nil, api.Problemf(api.CodeUnknownTx, "there is no transaction %s", id)
+// issued is a tool call of a transaction that is in the delivery log.
+type issued struct {
+	effect gate.Effect
+	acked  bool // the events topic has it
 }
 
-// knew: the id was given out in this session.
-func (s *Agent) knew(id sequencer.TxID) bool {
-	_, _, n, ok := api.OwnerOf(id)
-	return ok && n >= 1 && n <= s.count
+// place is an index of a transaction's calls, up to the last one that is planned.
+type place struct {
+	call   string // its id in the plan; empty: the index was given before, to a call that no plan names
+	state  placeState
+	sum    [sha256.Size]byte // of what comes or came under the id
+	claims int               // requests that have worked on it
+	moves  []sequencer.Scope // of a call that comes and runs before the commit
+	made   *issued           // nil: none has the index, or what came was a read or a write
+	answer *api.Receipt      // of a write: a repetition is not another one
+}
+
+type placeState uint8
+
+const (
+	placeMissing placeState = iota // a later call may wait for it
+	placeComing                    // a request works on it
+	placeCome
+	placePassed // a later call has waited for it in vain: it cannot come any more
+)
+
+// pin adds a tool that the transaction's plan relies on.
+func (t *tx) pin(p sequencer.Pin) {
+	if !slices.Contains(t.pinned, p) {
+		t.pinned = append(t.pinned, p)
+	}
+}
+
+// size is how many scopes the transaction names.
+func (t *tx) size() int {
+	n := len(t.reads) + len(t.writes) + len(t.pinned) + len(t.own) + min(1, len(t.own)) + t.next() - len(t.effects)
+	for _, i := range t.effects {
+		n += 1 + len(i.effect.Tool.Scopes)
+	}
+	return n
+}
+
+// next is the index of a call that no plan names.
+func (t *tx) next() int {
+	n := len(t.places)
+	if last := len(t.effects) - 1; last >= 0 {
+		n = max(n, int(t.effects[last].effect.Index)+1)
+	}
+	return n
+}
+
+// put adds a call at its index.
+func (t *tx) put(i *issued) {
+	at, _ := slices.BinarySearchFunc(t.effects, i.effect.Index, func(o *issued, index uint32) int {
+		return cmp.Compare(o.effect.Index, index)
+	})
+	t.effects = slices.Insert(t.effects, at, i)
+	if p := t.placeAt(i.effect.Index); p != nil {
+		p.state, p.made, p.moves = placeCome, i, nil
+	}
+}
+
+// remove takes a call away that never ran; a planned one may come again. It reports whether the transaction had it.
+func (t *tx) remove(i *issued) bool {
+	at := slices.Index(t.effects, i)
+	if at < 0 {
+		return false
+	}
+	t.effects = slices.Delete(t.effects, at, at+1)
+	if p := t.placeAt(i.effect.Index); p != nil {
+		p.state, p.made = placeMissing, nil
+	}
+	return true
+}
+
+// placeAt is the place of a planned call; nil: no plan names the index.
+func (t *tx) placeAt(index uint32) *place {
+	if int(index) < len(t.places) && t.places[index].call != "" {
+		return t.places[index]
+	}
+	return nil
+}
+
+// indexOf is the place of a planned call; negative: no plan names it.
+func (t *tx) indexOf(call string) int {
+	return slices.IndexFunc(t.places, func(p *place) bool { return p.call == call && call != "" })
+}
+
+// callAt is the id under which an index was planned; empty: it was not.
+func (t *tx) callAt(index uint32) string {
+	if p := t.placeAt(index); p != nil {
+		return p.call
+	}
+	return ""
+}
+
+// ending is the decision, or the answer that was given before it where the log ended the transaction for another
+// reason, or does not say why.
+func (t *tx) ending() *sequencer.Outcome {
+	switch {
+	case t.early == nil || t.outcome == nil:
+		return cmp.Or(t.outcome, t.early)
+	case t.outcome.Code == t.early.Code && t.outcome.Scope == t.early.Scope && t.outcome.Moved == t.early.Moved:
+		return t.outcome
+	}
+	told := *t.early
+	told.Seq = t.outcome.Seq
+	return &told
+}
+
+// waited is how long a transaction has waited for others, in milliseconds.
+func (t *tx) waited(now time.Time) int64 {
+	d := t.waitedFor
+	if !t.waitingSince.IsZero() {
+		d += now.Sub(t.waitingSince)
+	}
+	return d.Milliseconds()
+}
+
+// noteWait keeps how long a transaction has waited for others.
+func (t *tx) noteWait(o *sequencer.Outcome, now time.Time) {
+	switch o.Kind {
+	case sequencer.OutcomeWaiting:
+		if t.waitingSince.IsZero() {
+			t.waitingSince = now
+		}
+	case sequencer.OutcomeGranted, sequencer.OutcomeCommitted, sequencer.OutcomeAborted, sequencer.OutcomeRefused:
+		if !t.waitingSince.IsZero() {
+			t.waitedFor += now.Sub(t.waitingSince)
+			t.waitingSince = time.Time{}
+		}
+	}
+}
+
+func (t *tx) refusedFor(in *sequencer.Intent) bool {
+	return t.refused != nil && t.refused.Intent == in.ID()
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology"
 )
@@ -196,97 +196,91 @@ func (t *tx) inlineWith(w *sequencer.ShardWrite) int {
 	return total
 }
 
-// put writes one shard in a transaction of one record. A conflict is tried again here: the agent has read nothing in
-// between that could have changed its mind.
-func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot) (*api.Decision, error) {
-	if id := slot.Get(); id != "" {
-		t, err := s.find(id)
-		if err == nil && s.beginsAnew(t, slot) {
-			err = s.letGo(t, slot, t.reads) // a put reads nothing by itself
-		} else if err == nil {
-			err = slot.Save()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if slot.Get() != "" {
-			return s.sealOnly(ctx, t, slot)
-		}
-	}
-	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talk}
-	t, err := s.startWhole(ctx, begin)
-	if err != nil {
-		return nil, err
-	}
-	w.rests = true
-	for {
-		if _, err := s.write(ctx, t, w); err != nil {
-			s.drop(t, "its only request was refused")
-			return nil, err
-		}
-		slot.Set(t.id)
-		if err := slot.Rest(); err != nil {
-			return nil, err
-		}
-		d, err := s.sealOnly(ctx, t, slot)
-		if err != nil || d.Code != string(sequencer.CodeConflict) || t.attempt >= s.limits.LockedAfter {
-			return d, err
-		}
-		if t, _, err = s.again(ctx, t, t.allReads()); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// drop ends a transaction that was never sealed and that nobody can come back to.
-func (s *Agent) drop(t *tx, why string) {
-	if t.decided() || t.phase != phaseOpen {
-		return
-	}
-	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent, Detail: why}
-	s.giveUp(t, o)
-	if t.begun {
-		s.abortInLog(t, o, "")
-	}
-}
-
 // retracts is the logic of the fold from which on it takes committed transactions back.
 const retracts = 2
 
 // refersToLog is the logic from which on the fold keeps no contents: a former one is said by the decision that has it.
 const refersToLog = 3
 
-// withFormer is a transaction's writes for its seal. Those of shards that were last written so long ago that the fold
-// may have forgotten what stood there say it, so that a retraction can put it back.
-func (s *Agent) withFormer(writes []sequencer.ShardWrite) []sequencer.ShardWrite {
-	out := slices.Clone(writes)
+// checkAbsent makes the write that takes shards away.
+func (s *Agent) checkAbsent(w writing) (*sequencer.ShardWrite, error) {
+	switch now := s.view.Settings(); {
+	case !now.Exact:
+		return nil, api.Problemf(api.CodeNotReady, "the rules of the workspace are not known here yet")
+	case now.Rules.Logic < merges: // its processors would skip the record, and nobody would ever answer
+		return nil, api.Problemf(api.CodeBadRequest, "the workspace follows logic %d, and a reset needs logic %d: hence "+
+			"rules set --logic %d, once all processors and sidecars have this release", now.Rules.Logic, merges, merges)
+	}
+	return &sequencer.ShardWrite{Scope: w.scope, Absent: true}, nil
+}
+
+// checkDelta makes the shard write of a delta, together with what the transaction writes there already.
+func (s *Agent) checkDelta(ctx context.Context, t *tx, w writing) (*sequencer.ShardWrite, error) {
 	now := s.view.Settings()
-	if !now.Exact || now.Rules.Logic < retracts {
-		return out
+	switch {
+	case w.expect != nil: // it goes with whatever is there: what depends on a version has been read
+		return nil, api.Problemf(api.CodeBadRequest, "a write with op %s expects no version: leave out if_version and "+
+			"If-Match, or write the whole content", w.op)
+	case !now.Exact:
+		return nil, api.Problemf(api.CodeNotReady, "the rules of the workspace are not known here yet")
+	case now.Rules.Logic < merges: // its processors would write the delta over the content
+		return nil, api.Problemf(api.CodeBadRequest, "the workspace follows logic %d, and op needs logic %d: hence rules "+
+			"set --logic %d, once all processors and sidecars have this release", now.Rules.Logic, merges, merges)
+	case len(w.content) > int(now.Rules.MaxInline):
+		return nil, api.Problemf(api.CodeTooLarge, "a delta has at most %d bytes, and this one has %d",
+			now.Rules.MaxInline, len(w.content))
 	}
-	if now.Rules.Logic >= refersToLog {
-		for i := range out {
-			if out[i].Absent { // of many shards, and nothing of them is put back
-				continue
-			}
-			rev, at := s.view.Read(out[i].Scope)
-			out[i].Former = &sequencer.Former{Version: rev.Version, View: at, Restored: rev.From}
+	if w.op == sequencer.OpAdd {
+		if _, err := strconv.ParseInt(string(w.content), 10, 64); err != nil {
+			return nil, api.Problemf(api.CodeBadRequest, "what is added is %.40q: send an int64 in decimal digits, such as "+
+				"1 or -20", w.content)
 		}
-		return out
 	}
-	inline := 0
-	for i := range out {
-		inline += len(out[i].Content)
-	}
-	for i := range out {
-		rev, at := s.view.Read(out[i].Scope)
-		recent := rev.Version != 0 && at-rev.Version < now.Rules.HorizonSeqs/2
-		if inline += len(rev.Content); recent || inline > int(now.Rules.MaxInlineTotal) {
-			inline -= len(rev.Content)
-			continue
+	delta := &sequencer.ShardWrite{Scope: w.scope, Type: w.media, Content: w.content, Op: w.op}
+	if old := t.write(w.scope); old != nil {
+		both, err := s.together(ctx, old, delta)
+		if err != nil || both.Op == sequencer.OpSet {
+			return both, err
 		}
-		out[i].Former = &sequencer.Former{Version: rev.Version, View: at, Type: rev.Media, Content: rev.Content,
-			Ref: rev.Ref}
+		if delta = both; len(delta.Content) > int(now.Rules.MaxInline) {
+			return nil, api.Problemf(api.CodeTooLarge, "the deltas of the transaction at %s have %d bytes together; at most "+
+				"%d go into one", w.scope, len(delta.Content), now.Rules.MaxInline)
+		}
 	}
-	return out
+	if n := t.inlineWith(delta); n > int(now.Rules.MaxInlineTotal) {
+		return nil, api.Problemf(api.CodeLimit, "the transaction would carry %d bytes of contents, and %d go into one", n,
+			now.Rules.MaxInlineTotal)
+	}
+	full := t.write(w.scope) == nil && t.size() >= s.view.FootprintLimit()
+	if full {
+		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.view.FootprintLimit())
+	}
+	return delta, s.goesWith(ctx, delta)
+}
+
+// tooLong refuses a content that is longer than what the rules allow, or than what their logic can name.
+func (s *Agent) tooLong(w writing) error {
+	now, n := s.view.Settings(), len(w.content)
+	switch {
+	case n > int(now.Rules.MaxContent):
+		return api.Problemf(api.CodeTooLarge, "%s would have %d bytes; a shard has at most %d: hence rules set "+
+			"--max-content allows up to %d under logic %d", w.scope, n, now.Rules.MaxContent, sequencer.MaxContent, chainsFrom)
+	case n <= mostInOne:
+		return nil
+	case !now.Exact:
+		return api.Problemf(api.CodeNotReady, "the rules of the workspace are not known here yet")
+	case !now.Rules.Chains(): // its readers would take the first part for the whole
+		return api.Problemf(api.CodeTooLarge, "%s would have %d bytes; the workspace follows logic %d, under which one "+
+			"event has a content, of at most %d bytes: hence rules set --logic %d, once all processors and sidecars have "+
+			"this release", w.scope, n, now.Rules.Logic, mostInOne, chainsFrom)
+	}
+	return nil
+}
+
+// given is the hash of what a write was given.
+func (w *writing) given(as *sequencer.ShardWrite) sequencer.Hash {
+	if w.op == sequencer.OpSet && as.Ref != nil { // known already
+		return as.Ref.SHA256
+	}
+	return sha256.Sum256(w.content)
 }
