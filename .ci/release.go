@@ -50,7 +50,9 @@ const coldPackages = "github.com/nats-io/... github.com/twmb/franz-go/pkg/kfake 
 	"github.com/hence-dev/hence/topology/lightcone/... vendor/golang.org/x/... text/scanner encoding/pem " +
 	"github.com/twmb/franz-go/pkg/sasl/... github.com/twmb/franz-go/pkg/kerr github.com/shirou/... html " +
 	"github.com/davecgh/... github.com/hashicorp/... github.com/eapache/... go.uber.org/... github.com/beorn7/... " +
-	"github.com/dunglas/... github.com/antithesishq/... github.com/munnerz/... github.com/go-stack/..."
+	"github.com/hence-dev/hence/sidecar/llm/... github.com/hence-dev/hence/sidecar/feed/... " +
+	"github.com/hence-dev/hence/streams/inspect/... github.com/dunglas/... github.com/antithesishq/... " +
+	"github.com/munnerz/... github.com/go-stack/..."
 
 func main() {
 	out := flag.String("out", "dist", "folder of the archives")
