@@ -51,8 +51,11 @@ const coldPackages = "github.com/nats-io/... github.com/twmb/franz-go/pkg/kfake 
 	"github.com/twmb/franz-go/pkg/sasl/... github.com/twmb/franz-go/pkg/kerr github.com/shirou/... html " +
 	"github.com/davecgh/... github.com/hashicorp/... github.com/eapache/... go.uber.org/... github.com/beorn7/... " +
 	"github.com/hence-dev/hence/sidecar/llm/... github.com/hence-dev/hence/sidecar/feed/... " +
+	"github.com/hence-dev/hence/sidecar/agent/settle github.com/hence-dev/hence/gate " +
 	"github.com/hence-dev/hence/streams/inspect/... github.com/dunglas/... github.com/antithesishq/... " +
-	"github.com/munnerz/... github.com/go-stack/..."
+	"github.com/munnerz/... github.com/go-stack/... github.com/pierrec/... crypto/rsa crypto/ecdsa crypto/ecdh " +
+	"crypto/internal/fips140/mlkem crypto/internal/fips140/nistec crypto/internal/fips140/ecdsa os/... encoding/json " +
+	"github.com/hence-dev/hence/sidecar/coverage github.com/hence-dev/hence/sidecar/metrics"
 
 func main() {
 	out := flag.String("out", "dist", "folder of the archives")

@@ -9,7 +9,8 @@ import (
 // checkCycles looks for a cycle of committed transactions over what they read and wrote: ww, wr and rw, the versions
 // of each resource in the order of the log. Those that were not checked for stale reads take part with their writes.
 func (t *truth) checkCycles() {
-	if t.blind || t.resets > 0 || t.r.world.handed != [numLeaves]bool{} { // absence does not say by which reset
+	// What is absent does not say which reset has taken it away.
+	if t.blind || t.resets > 0 || t.r.world.handed != [numLeaves]bool{} {
 		return
 	}
 	g := graph{}

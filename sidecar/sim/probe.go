@@ -125,5 +125,6 @@ func modelProbes() []Probe {
 	return []Probe{ProbeReordered, ProbeLateAnswer, ProbeLateCall, ProbeDirtySeen, ProbeSinkDown, ProbeDeadAgent,
 		ProbeTwin, ProbeStopped, ProbeUnkeyedStop, ProbeContentLost, ProbeLooseTaken, ProbeForgotten,
 		ProbeRefused(sequencer.CodeUnknownIntent), ProbeRefused(sequencer.CodeNotSealed),
-		ProbeRefused(sequencer.CodeTouchWaiting), ProbeRefused(sequencer.CodeNotCommitted), ProbeRefused(sequencer.CodeNotDecided)}
+		ProbeRefused(sequencer.CodeTouchWaiting),
+		ProbeRefused(sequencer.CodeNotCommitted), ProbeRefused(sequencer.CodeNotDecided)}
 }

@@ -129,6 +129,11 @@ type ownerToken struct {
 // held: while a name has the token of a shard, no other name's keyed commit to it counts. b.mu is held.
 func (b *bubble) held(o *sequencer.Outcome) {
 	a := b.r.attempts[o.Tx]
+	for _, w := range o.Shards { // a token that was taken is taken back, for what was before it
+		if o.Kind == sequencer.OutcomeSettled && len(leavesOf(w.Scope)) == 0 {
+			clear(b.tokens)
+		}
+	}
 	if o.Kind != sequencer.OutcomeCommitted || a == nil || a.seal == nil {
 		return
 	}
