@@ -10,7 +10,7 @@ import (
 // TestSignerIsCounted: the key that a waiting seal keeps uses up what open transactions may keep, from logic 5 on.
 func TestSignerIsCounted(t *testing.T) {
 	kept := func(logic uint32, signer string) int {
-		f := sequencer.New("ws", 0)
+		f := sequencer.New("ws")
 		for i, in := range []*sequencer.Intent{
 			{Kind: sequencer.IntentJoin, Agent: "a", Join: &sequencer.Join{ID: "j", Logic: logic}},
 			{Kind: sequencer.IntentSeal, Tx: "T", N: 1, Agent: "a", Incarnation: 1, Base: 1, Signer: signer,

@@ -35,7 +35,7 @@ import (
 // lease of the one before has ended.
 //
 // One loop owns it: what is not made once in New is read and changed by flows of the loop alone, and a flow gives way
-// at Await and Do alone (the waits of loop.Timed, untilTx, through and reach are these), also inside of settle. Of what
+// at Await and Do alone (the waits of loop.Timed, untilTx, through and reach are these), also inside settle. Of what
 // other goroutines need, lease and delivery have a mutex of their own, taken for a few instructions inside of the loop
 // too; view has another.
 type Agent struct {
