@@ -68,6 +68,7 @@ type bubble struct {
 	tokens  map[string]ownerToken      // of shards, by name
 	pinned  map[string][]sequencer.Pin // that the policy has named for calls, by their arguments
 	yes     map[string]bool            // footprints that the hook has said yes to
+	reset   sequencer.Seq              // of the last reset
 	keepers []*keeper
 	grown   chan struct{}          // closed when the log grows
 	avail   map[sequencer.Seq]bool // decisions that a processor has published, or made durable

@@ -116,6 +116,9 @@ func (b *bubble) rests(a *attempt, agent string, in *sequencer.Intent) {
 		if len(in.Seal.Shards) == 1 && in.Seal.Shards[0].Scope == scope || r.View > in.Base {
 			continue // what it replaces it names by version
 		}
+		if r.View < b.reset && in.Base >= b.reset { // given by a view that had not seen the reset yet; it has ended since
+			continue
+		}
 		a.reads = append(a.reads, r)
 	}
 }
@@ -152,6 +155,7 @@ func (b *bubble) held(o *sequencer.Outcome) {
 		if w.Absent { // a reset takes tokens away, too, and ends what names were given before
 			b.tokens = map[string]ownerToken{}
 			clear(b.given)
+			b.reset = o.Seq
 		}
 	}
 }
