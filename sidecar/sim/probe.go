@@ -115,7 +115,7 @@ func realProbes() []Probe {
 
 // seldom are probes of real agents that a run of some thousand schedules may miss.
 func seldom() []Probe {
-	return []Probe{ProbeByHand, ProbeRefused(sequencer.CodeLateEffect), ProbeRefused(sequencer.CodeTooOld),
+	return []Probe{ProbeMerged, ProbeByHand, ProbeRefused(sequencer.CodeLateEffect), ProbeRefused(sequencer.CodeTooOld),
 		ProbeRefused(sequencer.CodeWrongScopes)}
 }
 

@@ -27,7 +27,7 @@ const (
 	// sweepSteps is the length of a schedule that is struck at each of its operations.
 	sweepSteps = 32
 	// probedFrom is how many schedules must reach every rare branch and every fault.
-	probedFrom = 4000
+	probedFrom = 20_000
 )
 
 var (
