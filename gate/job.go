@@ -131,11 +131,21 @@ func (g *Engine) remembered(j *job) bool {
 		// Without a key a repetition happens a second time.
 		return false
 	}
-	first := j.first
 	if j.foreign {
-		first = j.p.At
+		return KeyLives(j.life, g.clock.Now().Add(j.max), j.p.At)
 	}
-	return j.life <= 0 || !first.IsZero() && g.clock.Now().Add(j.max).Sub(first) < j.life
+	return j.life <= 0 || !j.first.IsZero() && g.clock.Now().Add(j.max).Sub(j.first) < j.life
+}
+
+// ClocksApart is the most by which the clocks of two machines are taken to differ.
+const ClocksApart = 15 * time.Minute
+
+// KeyLives says that a sink which knows keys for so long (zero: for good) surely knows one at a time of this machine,
+// where the call was issued at a time of another one, or of this one before its clock was set. An issue that is later
+// than the clocks explain says that they differ by more, and nothing of the age.
+func KeyLives(life time.Duration, at, issued time.Time) bool {
+	age := at.Sub(issued)
+	return life <= 0 || !issued.IsZero() && age > -ClocksApart && age+ClocksApart < life
 }
 
 // tally is how often a call, or its compensation, has left: before this process, as far as the marks say, and under

@@ -285,16 +285,20 @@ func TestUndoLapsed(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		life, age time.Duration
+		ahead     time.Duration // of this machine's clock: the one on which it was issued
 		result    sequencer.Result
 	}{
-		{"for good", 0, time.Hour, sequencer.ResultClean},
-		{"within its life", time.Hour, time.Minute, sequencer.ResultClean},
-		{"older", time.Hour, time.Hour, sequencer.ResultLeaked},
+		{"for good", 0, time.Hour, 0, sequencer.ResultClean},
+		{"within its life", time.Hour, time.Minute, 0, sequencer.ResultClean},
+		{"older", time.Hour, time.Hour, 0, sequencer.ResultLeaked},
+		{"within its life by a clock that is behind", time.Hour, 50 * time.Minute, 0, sequencer.ResultLeaked},
+		{"issued by a clock that is ahead", time.Hour, 50 * time.Minute, ClocksApart, sequencer.ResultClean},
+		{"issued later than clocks differ", 24 * time.Hour, time.Minute, time.Hour, sequencer.ResultLeaked},
 	} {
 		w := newWorld()
 		w.lookups, w.leaseEnd = true, w.now.Add(24*time.Hour)
 		p := w.add(sequencer.ClassKnownOutcome, true, false, false)
-		p.At, p.Tool.KeyLife = w.now, c.life
+		p.At, p.Tool.KeyLife = w.now.Add(c.ahead), c.life
 		_, err := w.engine().Run(t.Context(), p.Effect)
 		must(t, err)
 		delete(w.seen, p.Key)

@@ -16,7 +16,7 @@ import (
 
 const (
 	foreignMax  = time.Second // the tools' maximum time
-	foreignLife = time.Minute // how long the sink that forgets knows a key
+	foreignLife = time.Hour   // how long the sink that forgets knows a key
 )
 
 // foreignKind is in what a sink is not ours.

@@ -398,7 +398,8 @@ func (s *Settler) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 		life = by.KeyLife
 	}
 	age := s.clock.Now().Sub(p.At)
-	hand.Force, hand.Keyed, hand.Kept = allowed.Force, call.Key != "", life <= 0 || age+p.Tool.MaxTime < life
+	hand.Force, hand.Keyed, hand.Kept = allowed.Force, call.Key != "",
+		gate.KeyLives(life, s.clock.Now().Add(p.Tool.MaxTime), p.At)
 	plan = gate.Next(&p, gate.ClaimStranger, gate.Facts{Phase: gate.PhaseResidue, Hand: hand})
 	switch {
 	case plan.Why == gate.WhyUnkeyed:
