@@ -79,6 +79,23 @@ func (t *truth) checkFresh() {
 	}
 }
 
+// merge reports whether two transactions have sealed deltas of one kind at a shard, which go in any order.
+func merge(a, b *txInfo, shard sequencer.Scope) bool {
+	op := opAt(a.seal, shard)
+	return op != sequencer.OpSet && op == opAt(b.seal, shard)
+}
+
+func opAt(seal *sequencer.Seal, shard sequencer.Scope) sequencer.Op {
+	if seal != nil {
+		for i := range seal.Shards {
+			if seal.Shards[i].Scope == shard {
+				return seal.Shards[i].Op
+			}
+		}
+	}
+	return sequencer.OpSet
+}
+
 // checkStanding: at a commit nobody else may have what the commit reads or writes.
 func (t *truth) checkStanding(info *txInfo, o *sequencer.Outcome) {
 	if t.lax(info) {
@@ -97,7 +114,7 @@ func (t *truth) checkStanding(info *txInfo, o *sequencer.Outcome) {
 			continue
 		}
 		for _, w := range writes {
-			if w.Overlaps(h.Scope) {
+			if w.Overlaps(h.Scope) && !merge(info, h.tx, w) {
 				t.r.fail("%s commits a write of %s, which %s was %s (%s)", info.id, w, h.tx.id, h.Kind, h.Access)
 				return
 			}

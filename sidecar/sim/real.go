@@ -148,7 +148,6 @@ func drawFaults(rng *rand.Rand) faults {
 	f.hook, f.veto, f.hookMute = some(1), some(0.3), some(0.3)
 	f.strikes, f.caps, f.wide, f.may, f.poison = some(1), some(0.3), some(0.3), some(0.5), some(0.3)
 	f.rules, f.observing, f.brief = some(0.5), some(0.3), some(0.5)
-	f.brief, f.deltas = 0, 0 // two findings with them are open: see DESIGN.md
 	return f
 }
 
