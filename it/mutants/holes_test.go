@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 const (
@@ -151,6 +153,7 @@ func TestHoles(t *testing.T) {
 		run = slices.DeleteFunc(slices.Clone(list), func(h *hole) bool { return h.name != "1a" && h.name != "24c" })
 	}
 	var text strings.Builder
+	start := time.Now()
 	for _, h := range run {
 		began := time.Now()
 		if err := h.fall(t.Context(), t.TempDir(), sim); err != nil {
@@ -167,6 +170,7 @@ func TestHoles(t *testing.T) {
 	if !whole || t.Failed() {
 		return
 	}
+	testsize.Figure(t, start, "rules of the fold without which a script and a world break", len(run), len(list), "make holes")
 	_, old, _ := strings.Cut(table, "\n|---|---|---|---|---|\n")
 	if old == text.String() {
 		return

@@ -24,6 +24,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 const (
@@ -258,6 +260,9 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d of %d are noticed in %.0f s; not: %v", caught, counted, time.Since(began).Seconds(), missed)
 	if float64(caught) < enough*float64(counted) {
 		t.Errorf("%d of %d are noticed, at least %.0f %% have to be", caught, counted, 100*enough)
+	}
+	if wanted == "1" {
+		testsize.Figure(t, began, "one-line defects that a test notices", caught, counted, "make mutants")
 	}
 }
 

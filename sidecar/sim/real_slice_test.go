@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // longRun is how far a long run has come: it is written after each slice and read before the next.
@@ -48,6 +50,9 @@ func TestRealSlice(t *testing.T) {
 			t.Error(got.what)
 		}
 	}
+	testsize.Figure(t, start, "simulated schedules of real agents, every invariant held", plain.sum.Schedules, 0,
+		"make sim")
+	testsize.Figure(t, start, "the same struck at one of their operations", hit.sum.Schedules, 0, "make sim")
 	state.Seconds += time.Since(start).Seconds()
 	state.Slices++
 	body, err := json.MarshalIndent(&state, "", "  ")

@@ -297,6 +297,8 @@ func TestRealSchedules(t *testing.T) {
 	if got.sum.Voids*4 > got.sum.Schedules {
 		t.Errorf("%d of %d schedules are void: hardly anything committed in them", got.sum.Voids, got.sum.Schedules)
 	}
+	testsize.Figure(t, start, "simulated schedules of real agents, every invariant held", got.sum.Schedules, 0,
+		"make sim-agents")
 }
 
 // TestRealSweep strikes schedules at their operations: each fails, is done and said to have failed, or is the last of
