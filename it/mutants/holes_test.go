@@ -170,7 +170,8 @@ func TestHoles(t *testing.T) {
 	if !whole || t.Failed() {
 		return
 	}
-	testsize.Figure(t, start, "rules of the fold without which a script and a world break", len(run), len(list), "make holes")
+	testsize.Figure(t, start, "rules of the fold without which a script and a world break", len(run), len(list),
+		"make holes")
 	_, old, _ := strings.Cut(table, "\n|---|---|---|---|---|\n")
 	if old == text.String() {
 		return
