@@ -34,6 +34,7 @@ type verdict struct {
 	Linearizable int `json:"linearizable"` // operations on registers that porcupine has judged
 	Views        int `json:"views"`        // seqs of which at least two views were compared
 	Hashes       int `json:"hashes"`       // state hashes that both replicas of the processors have published
+	Lost         int `json:"lost"`         // decisions that agents were told of and the log has not, or has otherwise
 	Violations   int `json:"violations"`
 }
 
@@ -69,6 +70,7 @@ func (l *lab) judge() (v verdict) {
 	harness.NoViolations(l, all)
 	recorded.Agrees(l, l.servers.Brokers, l.workspace, outcomes, max(97, len(outcomes)/50))
 	v.count(attempts, outcomes)
+	v.Lost = len(found.LostAcknowledged())
 	v.Effects, v.Sent, v.Residues, v.Violations = len(found.Issued), len(found.Sent), len(found.Residue), len(all)
 	return v
 }

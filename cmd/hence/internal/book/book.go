@@ -52,6 +52,7 @@ type line struct {
 	Linearizable int                `json:"linearizable"`
 	Views        int                `json:"views"`
 	Hashes       int                `json:"hashes"`
+	Lost         int                `json:"lost"`
 	Violations   int                `json:"violations"`
 
 	// A figure.
@@ -192,19 +193,19 @@ func (s *sum) add(l *line) {
 		{&s.Attempts, &l.Attempts}, {&s.Committed, &l.Committed}, {&s.Aborted, &l.Aborted}, {&s.Unknown, &l.Unknown},
 		{&s.Resolved, &l.Resolved}, {&s.Decisions, &l.Decisions}, {&s.Effects, &l.Effects}, {&s.Sent, &l.Sent},
 		{&s.Residues, &l.Residues}, {&s.Linearizable, &l.Linearizable}, {&s.Views, &l.Views}, {&s.Hashes, &l.Hashes},
-		{&s.Violations, &l.Violations},
+		{&s.Lost, &l.Lost}, {&s.Violations, &l.Violations},
 	} {
 		*n[0] += *n[1]
 	}
 }
 
-// quantile is the value below which a share of an ascending list lies; zero of an empty one.
-func quantile(ascending []int64, q float64) time.Duration {
+// quantile is the value below which a share of an ascending list lies; false: the list is empty.
+func quantile(ascending []int64, q float64) (time.Duration, bool) {
 	if len(ascending) == 0 {
-		return 0
+		return 0, false
 	}
 	at := min(len(ascending)-1, int(q*float64(len(ascending))))
-	return time.Duration(ascending[at]) * time.Millisecond
+	return time.Duration(ascending[at]) * time.Millisecond, true
 }
 
 // figure is one number of another test, over all its runs.

@@ -12,10 +12,10 @@ const sample = `{"kind":"torture","at":"2026-11-02T10:00:00Z","commit":"aaa","ma
 	`"brokers":3,"crashes":["kill NATS"],` +
 	`"faults":{"kill NATS":{"landed":2,"void":1,"recovery_ms":[900,100]},"cut":{"landed":1,"recovery_ms":[6000]}},` +
 	`"left_out":{"disk":"no namespace"},"points":{"join.after":2},"attempts":12,"committed":700000,` +
-	`"unknown":3,"resolved":2}
+	`"unknown":3,"resolved":2,"lost":0}
 {"kind":"torture","at":"2026-11-01T10:00:00Z","commit":"bbb","machine":"m","seconds":50,` +
 	`"brokers":1,"crashes":["kill NATS"],` +
-	`"faults":{"kill NATS":{"landed":98,"recovery_ms":[200]}},"committed":400000}
+	`"faults":{"kill NATS":{"landed":98,"recovery_ms":[200]}},"committed":400000,"violations":1}
 {"kind":"figure","at":"2026-11-03T10:00:00Z","commit":"ccc","name":"mutants","n":95,"of":100,"command":"make mutants"}
 {"kind":"figure","at":"2026-11-04T10:00:00Z","commit":"ddd","name":"mutants","n":5,"of":5,"command":"make mutants"}
 `
@@ -43,13 +43,14 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"2 slices of 2m30s in all (1 of them with three brokers), from 2026-11-01 to 2026-11-02; commit aaa, bbb; m.",
+		"Slices: 2, of 2m30s in all (1 of them with three brokers), from 2026-11-01 to 2026-11-02; commit aaa, bbb; m.",
 		"| acknowledged commits lost | 0 of 1,100,000 | 0 of 1,000,000: met |",
 		"| kinds of fault that landed | 2, of which 1 have landed 100 times and more; 101 in all | 20 kinds, 100 each: not",
 		"| kills of each part | 100 and more | 100: met |",
 		"| recovery after a kill, p50 / p99 / most | 200ms / 900ms / 900ms | 1s / 5s / 20s: met |",
 		"| recovery after any fault, p50 / p99 / most | 900ms / 6s / 6s | 1s / 5s / 20s: not reached |",
 		"| of them unknown to their agents | 3; of these the log has decided 2",
+		"| violations | 1 | 0 |",
 		"| failpoints at which sidecars died | 1, 2 times in all |",
 		"| kill NATS | 100 | 1 | 200ms | 900ms | 900ms |",
 		"| disk | could not be injected here: no namespace |",
