@@ -10,6 +10,7 @@ import (
 // giveUp ends a transaction with an answer that the log has not given.
 func (s *Agent) giveUp(t *tx, o *sequencer.Outcome) {
 	t.early = o
+	s.charge(t.begin.Session, false)
 	s.close(t, phaseOver)
 	if err := s.delivery.Record(journal.RecordDecided, decisionRecord(t.id, o)); err != nil {
 		s.log.Error("an abort is not in the journal", "tx", string(t.id), "cause", err)

@@ -132,7 +132,9 @@ func (s *Agent) observeDecision(t *tx, o *sequencer.Outcome) {
 	}
 	t.outcome, t.waiting = view.Brief(o), nil
 	s.metrics.Decided(view.StateOf(o), o.Code, t.sentAt, t.ackedAt, s.clock.Now())
-	s.charge(t.begin.Session, o.Kind == sequencer.OutcomeCommitted)
+	if t.early == nil { // else it was charged with that answer: what was spent since is the next attempt's
+		s.charge(t.begin.Session, o.Kind == sequencer.OutcomeCommitted)
+	}
 	s.tracing.decided(t, o, s.clock.Now())
 	s.close(t, phaseOver)
 	if !o.Final {
