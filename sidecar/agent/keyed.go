@@ -34,7 +34,7 @@ func (s *Agent) CommitKeyed(ctx context.Context, in *api.KeyedCommit) (done *api
 		if err = s.commitKeyed(ctx, in, done); err == nil && given > 0 {
 			s.metrics.ReadAge(time.Duration(s.nowMs()-given) * time.Millisecond)
 		}
-		if r, refused := errors.AsType[*api.KeyedRefusal](err); err == nil || refused && r.Why != api.KeyedFull {
+		if _, refused := errors.AsType[*api.KeyedRefusal](err); err == nil || refused {
 			s.chargeReader(talkOf(in.Reader), err == nil)
 		}
 	})

@@ -127,6 +127,11 @@ func merge(kept, logged []gate.Progress) []gate.Progress {
 			continue
 		}
 		p := &kept[at]
+		if l.At.After(p.At) && !p.Started && p.Answer == nil {
+			// What never ran gave its index back, and the journal ends before the call that has it now.
+			kept[at] = l
+			continue
+		}
 		if p.Answer == nil || p.Args == nil && l.Answer != nil {
 			p.Answer = l.Answer
 		}

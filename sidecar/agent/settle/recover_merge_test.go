@@ -2,6 +2,7 @@ package settle
 
 import (
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 )
@@ -47,6 +48,33 @@ func TestMergeUnsent(t *testing.T) {
 	} {
 		if got := merge([]gate.Progress{c.kept}, []gate.Progress{c.logged}); got[0].Unsent != c.want {
 			t.Errorf("%s: unsent is %q, want %q", c.name, got[0].Unsent, c.want)
+		}
+	}
+}
+
+// TestMergeReplaced: the index of a call that never ran was given to another one, and the journal ends between the
+// two. The log has the later one. What has begun here, or is the same call, stays.
+func TestMergeReplaced(t *testing.T) {
+	at := time.Unix(1e9, 500_000) // the log has milliseconds only
+	same, later := at.Truncate(time.Millisecond), at.Add(time.Second)
+	call := func(tool string, at time.Time) gate.Progress {
+		return gate.Progress{Effect: gate.Effect{Tool: gate.Tool{Name: tool}, At: at}}
+	}
+	begun := call("set", at)
+	begun.Started = true
+	for _, c := range []struct {
+		name         string
+		kept, logged gate.Progress
+		want         string
+	}{
+		{"replaced", call("set", at), call("mail", later), "mail"},
+		{"the same", call("set", at), call("logged", same), "set"},
+		{"it replaces", call("mail", later), call("set", same), "mail"},
+		{"begun", begun, call("mail", later), "set"},
+	} {
+		got := merge([]gate.Progress{c.kept}, []gate.Progress{c.logged})
+		if len(got) != 1 || got[0].Tool.Name != c.want {
+			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
 		}
 	}
 }
