@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
 )
 
@@ -55,4 +57,19 @@ func (s *Agent) tooOld(t *tx) {
 	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeTooOld, Retryable: true,
 		Floor:  s.view.Settings().Floor,
 		Detail: "it was open for so long that the workspace has forgotten where it began", Mode: t.begin.Mode})
+}
+
+// charge counts what models' answers have cost a conversation until a decision. A reader's commit is several of these.
+func (s *Agent) charge(talk string, committed bool) {
+	if !strings.HasPrefix(talk, readerTalk) {
+		s.chargeReader(talk, committed)
+	}
+}
+
+func (s *Agent) chargeReader(talk string, committed bool) {
+	state := api.StateAborted
+	if committed {
+		state = api.StateCommitted
+	}
+	s.metrics.Tokens(string(state), s.covered.Decide(talk))
 }

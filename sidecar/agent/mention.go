@@ -231,18 +231,3 @@ func (s *Agent) givenAt(reader string) (atMs int64) {
 	}
 	return atMs
 }
-
-// charge counts what models' answers have cost a conversation until a decision. A reader's commit is several of these.
-func (s *Agent) charge(talk string, committed bool) {
-	if !strings.HasPrefix(talk, readerTalk) {
-		s.chargeReader(talk, committed)
-	}
-}
-
-func (s *Agent) chargeReader(talk string, committed bool) {
-	state := api.StateAborted
-	if committed {
-		state = api.StateCommitted
-	}
-	s.metrics.Tokens(string(state), s.covered.Decide(talk))
-}
