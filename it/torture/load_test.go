@@ -49,7 +49,7 @@ type agent struct {
 	cl            *client.Client
 	rng           *rand.Rand
 	n             int
-	last          error // why it does not know how its last attempt ended
+	last          error // why it does not know how its last attempt ended; Invariant: others read it under load.mu
 }
 
 func newLoad(cars []*part, workspace, generation string) *load {
@@ -101,17 +101,18 @@ func (l *load) attempt(ctx context.Context, a *agent) check.State {
 	content := fmt.Appendf(nil, "%s/%s/%d", a.name, a.session, a.n)
 	names := traffic.Scopes(a.rng, scopes, 2)
 	made.Writes = []check.Write{{Scope: names[0], SHA256: traffic.Hash(content)}}
-	var d client.Decision
-	var sent bool
+	try := l.once
 	if a.n++; a.n%inSteps == 0 {
-		d, sent, a.last = l.steps(ctx, a, &made, names, content)
-	} else {
-		d, sent, a.last = l.once(ctx, a, &made, names, content)
+		try = l.steps
 	}
-	if a.last == nil && (d.State == api.StateCommitted || d.State == api.StateAborted) {
+	d, sent, err := try(ctx, a, &made, names, content)
+	switch {
+	case err == nil && !sent: // refused at once
+		made.State = check.Aborted
+	case err == nil && (d.State == api.StateCommitted || d.State == api.StateAborted):
 		made.Tx, made.State, made.Seq, made.Code, made.End = d.Tx, check.State(d.State), d.Seq, d.Code, l.now()
 	}
-	l.add(made, sent, string(content))
+	l.add(a, made, string(content), sent, err)
 	return made.State
 }
 
@@ -184,10 +185,11 @@ func (l *load) fill(ctx context.Context, a *agent, tx *client.Tx, made *check.At
 	return err
 }
 
-func (l *load) add(made check.Attempt, sent bool, content string) {
+func (l *load) add(a *agent, made check.Attempt, content string, sent bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
+	a.last = err
 	if !sent {
 		return
 	}
@@ -226,41 +228,40 @@ func (l *load) named(outcomes []*sequencer.Outcome) []check.Attempt {
 
 // since waits until every agent has committed something that it began after a moment.
 func (l *load) since(at int64, bound time.Duration) error {
-	deadline := time.After(bound)
-	for {
-		l.mu.Lock()
-		behind, moved := "", l.moved
+	return l.wait(bound, func() error {
 		for _, a := range l.agents {
 			if l.newest[a.name] <= at {
-				behind = fmt.Sprintf("%s, whose conversation %s was told: %v", a.name, a.session, a.last)
+				return fmt.Errorf("nothing was committed by %s, whose conversation %s was told: %v", a.name, a.session, a.last)
 			}
 		}
-		l.mu.Unlock()
-		if behind == "" {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-deadline:
-			return fmt.Errorf("within %v nothing was committed by %s", bound, behind)
-		}
-	}
+		return nil
+	})
 }
 
 // reach waits until so many attempts are committed in all.
 func (l *load) reach(commits int, bound time.Duration) error {
+	return l.wait(bound, func() error {
+		if l.commits < commits {
+			return fmt.Errorf("%d of %d transactions are committed", l.commits, commits)
+		}
+		return nil
+	})
+}
+
+// wait looks at each commit whether something holds, and returns what it still lacks after the bound.
+func (l *load) wait(bound time.Duration, lacks func() error) error {
 	deadline := time.After(bound)
 	for {
 		l.mu.Lock()
-		have, moved := l.commits, l.moved
+		err, moved := lacks(), l.moved
 		l.mu.Unlock()
-		if have >= commits {
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-moved:
 		case <-deadline:
-			return fmt.Errorf("%d of %d transactions are committed after %v", have, commits, bound)
+			return fmt.Errorf("within %v: %w", bound, err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (s *Agent) giveUp(t *tx, o *sequencer.Outcome) {
 	}
 }
 
-// abortInLog sends the abort that an answer has anticipated, with what the answer says, and does not wait for it;
+// abortInLog sends the abort that an answer has anticipated, with what the answer says, and does not wait for it.
 func (s *Agent) abortInLog(t *tx, o *sequencer.Outcome, signer string) {
 	in := t.intent(sequencer.IntentAbort, s.agent, signer)
 	in.Abort = &sequencer.Abort{Code: o.Code, Detail: o.Detail, Scope: o.Scope, Seq: o.Moved.Seq, Writer: o.Moved.Tx}

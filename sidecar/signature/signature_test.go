@@ -105,7 +105,7 @@ func newDesk() *desk {
 	d, public := &desk{at: time.Unix(now-10, 0)}, seed.Public().(ed25519.PublicKey)
 	d.Verifier = New(Config{Keys: map[string]ed25519.PublicKey{KeyID(public): public},
 		Names: []string{"Hence.example"}, Now: func() time.Time { return d.at },
-		Wait: func(_ context.Context, w time.Duration) bool { d.at = d.at.Add(w); return true }})
+		Wait: func(_ context.Context, w time.Duration) error { d.at = d.at.Add(w); return nil }})
 	d.at = time.Unix(now, 0)
 	d.signer = NewSigner(seed)
 	d.signer.Now = func() time.Time { return d.at }
@@ -412,7 +412,7 @@ func TestClock(t *testing.T) {
 		}
 	}
 	d := newDesk()
-	d.Verifier.Wait = func(context.Context, time.Duration) bool { return false }
+	d.Verifier.Wait = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := d.request(t, &Signer{key: seed, id: d.signer.id, Now: func() time.Time { return d.at.Add(time.Second) }})

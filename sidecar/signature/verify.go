@@ -14,6 +14,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // The bounds of what is taken.
@@ -35,8 +36,8 @@ type Config struct {
 	// the address that the connection has here.
 	Names []string
 
-	Now  func() time.Time                                // nil: the wall clock's
-	Wait func(ctx context.Context, d time.Duration) bool // false: ctx ended first; nil: a timer's
+	Now  func() time.Time                                 // nil: the wall clock's
+	Wait func(ctx context.Context, d time.Duration) error // nil: pause.Sleep
 }
 
 // Verifier checks signatures of requests.
@@ -63,7 +64,7 @@ func New(c Config) *Verifier {
 		c.Now = time.Now
 	}
 	if c.Wait == nil {
-		c.Wait = wait
+		c.Wait = pause.Sleep
 	}
 	c.Names = slices.Clone(c.Names)
 	for i := range c.Names {
@@ -72,17 +73,6 @@ func New(c Config) *Verifier {
 	// A request is let through in the second of its creation, or later. So what was created in the second after this
 	// one was let through by no earlier process.
 	return &Verifier{Config: c, floor: c.Now().Unix() + 1, seen: map[string]*nonces{}}
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // claims are the parameters of a signature.
@@ -274,7 +264,7 @@ func (v *Verifier) fresh(ctx context.Context, c claims) error {
 	if ahead := time.Unix(c.created, 0).Sub(now); ahead > Ahead {
 		return late("the request was signed %v ahead of this sidecar's clock, at most %v: set the clocks",
 			ahead.Round(time.Second), Ahead)
-	} else if ahead > 0 && !v.Wait(ctx, ahead) {
+	} else if ahead > 0 && v.Wait(ctx, ahead) != nil {
 		return api.AsProblem(ctx.Err())
 	}
 	v.mu.Lock()

@@ -64,9 +64,9 @@ type line struct {
 
 // strikes is what became of one kind of fault in one slice.
 type strikes struct {
-	Landed     int     `json:"landed"`
-	Void       int     `json:"void"`
-	RecoveryMs []int64 `json:"recovery_ms"`
+	Landed     int       `json:"landed"`
+	Void       int       `json:"void"`
+	RecoveryMs []float64 `json:"recovery_ms"`
 }
 
 // Book is what a folder's files say, in the order of their times.
@@ -119,8 +119,8 @@ type fault struct {
 	name          string
 	crash         bool
 	landed, voids int
-	recovery      []int64 // ascending
-	leftOut       string  // why it could not be injected, where it never was
+	recovery      []float64 // milliseconds, ascending
+	leftOut       string    // why it could not be injected, where it never was
 }
 
 // sum is all slices of the torture together.
@@ -197,15 +197,6 @@ func (s *sum) add(l *line) {
 	} {
 		*n[0] += *n[1]
 	}
-}
-
-// quantile is the value below which a share of an ascending list lies; false: the list is empty.
-func quantile(ascending []int64, q float64) (time.Duration, bool) {
-	if len(ascending) == 0 {
-		return 0, false
-	}
-	at := min(len(ascending)-1, int(q*float64(len(ascending))))
-	return time.Duration(ascending[at]) * time.Millisecond, true
 }
 
 // figure is one number of another test, over all its runs.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
 )
 
 // The goals that the document holds its figures against.
@@ -73,7 +75,7 @@ func (p *page) torture(t *sum) {
 	p.line("")
 	p.line("| what | measured | goal |")
 	p.line("| --- | --- | --- |")
-	var crashes, all []int64
+	var crashes, all []float64
 	kinds, whole, landed, kills := 0, 0, 0, map[string]int{}
 	for _, f := range t.faults {
 		all = append(all, f.recovery...)
@@ -111,13 +113,11 @@ func (p *page) torture(t *sum) {
 	p.cells("kills of each part", fmt.Sprintf("%d and more", least), met(least >= goalKills, fmt.Sprint(goalKills)))
 	for _, of := range []struct {
 		what string
-		ms   []int64
+		ms   []float64
 	}{{"recovery after a kill", crashes}, {"recovery after any fault", all}} {
-		p50, any := quantile(of.ms, 0.5)
-		p99, _ := quantile(of.ms, 0.99)
-		most, _ := quantile(of.ms, 1)
+		p50, p99, most := took(of.ms, 0.5), took(of.ms, 0.99), took(of.ms, 1)
 		p.cells(of.what+", p50 / p99 / most", fmt.Sprintf("%v / %v / %v", p50, p99, most),
-			met(any && p50 < goalP50 && p99 < goalP99 && most < goalMost,
+			met(len(of.ms) > 0 && p50 < goalP50 && p99 < goalP99 && most < goalMost,
 				fmt.Sprintf("%v / %v / %v", goalP50, goalP99, goalMost)))
 	}
 	p.cells("transactions checked for cycles, order and overtaken reads", thousands(t.Attempts), "")
@@ -146,11 +146,11 @@ func (p *page) torture(t *sum) {
 		}
 		cells := []any{f.name, f.landed, f.voids}
 		for _, q := range []float64{0.5, 0.99, 1} {
-			if d, any := quantile(f.recovery, q); any {
-				cells = append(cells, d)
-			} else {
+			if len(f.recovery) == 0 {
 				cells = append(cells, "–")
+				continue
 			}
+			cells = append(cells, took(f.recovery, q))
 		}
 		p.cells(cells...)
 	}
@@ -193,10 +193,9 @@ func (p *page) figures(all []*figure) {
 }
 
 // thousands is a number with commas.
-func thousands(n int) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+func thousands(n int) string { return report.Number(float64(n)) }
+
+// took is a quantile of ascending milliseconds.
+func took(ms []float64, q float64) time.Duration {
+	return time.Duration(report.Quantile(ms, q)) * time.Millisecond
 }
