@@ -123,8 +123,9 @@ func (s *Agent) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCall)
 			"most %d",
 			total, maxTxArgs)
 	}
+	t.callAtMs = max(t.callAtMs+1, s.clock.Now().UnixMilli())
 	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(t.next()), Tool: tool,
-		Args: c.args, Traceparent: traceOf(ctx), At: settle.TimeOf(s.clock.Now().UnixMilli())}
+		Args: c.args, Traceparent: traceOf(ctx), At: settle.TimeOf(t.callAtMs)}
 	if at := t.indexOf(c.call); at >= 0 {
 		e.Index = uint32(at)
 	}
@@ -228,9 +229,10 @@ func (s *Agent) issue(ctx context.Context, t *tx, e gate.Effect) (*issued, error
 		return nil, err
 	}
 	i := &issued{effect: e}
+	// Journal and log have one time of it: a start compares them.
 	err = s.delivery.Event(&topology.Event{
 		Kind: topology.EventEffect, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
-		AtMs: s.clock.Now().UnixMilli(), Traceparent: e.Traceparent, Effect: text,
+		AtMs: e.At.UnixMilli(), Traceparent: e.Traceparent, Effect: text,
 	}, func(sequencer.Place) { // outside of the loop
 		s.loop.Run(func() {
 			i.acked = true

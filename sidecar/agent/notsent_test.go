@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -13,6 +15,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // callStates are the states of a transaction's calls, as GET /v1/tx/{tx}/effects has them.
@@ -24,12 +27,25 @@ func (r *rig) callStates(ctx context.Context, t *testing.T, tx string) (states [
 	return states
 }
 
+// busyClock is of a machine on which much happens between any two steps.
+type busyClock struct {
+	machine.Clock
+	read atomic.Int64
+}
+
+func (c *busyClock) Now() time.Time {
+	return c.Clock.Now().Add(time.Duration(c.read.Add(1)) * 2 * time.Millisecond)
+}
+
 // TestNotSent holds what is said of held calls that were not made after their commit: the one whose service is not
 // reached and those behind it are not_sent, in the list, in words, on the list of residues and in the events; tried
 // again by hand, they are released there.
 func TestNotSent(t *testing.T) {
 	log, world := newLog(), newSink()
-	a := start(t, "a", log.Door(), quick(world))
+	a := startWith(t, "a", log.Door(), func(c *setup) {
+		quick(world)(c)
+		c.Machine.Clock = &busyClock{}
+	})
 	ctx := background(t)
 	world.set(func() { world.away["mail"] = true })
 	tx := open(ctx, t, a, client.BeginOptions{})
@@ -79,6 +95,47 @@ func TestNotSent(t *testing.T) {
 	want = []string{api.EffectReleased, api.EffectReleased, api.EffectNotSent}
 	if got := a.callStates(ctx, t, tx.ID()); !slices.Equal(got, want) {
 		t.Errorf("after a try by hand the calls are %v, want %v", got, want)
+	}
+}
+
+// TestCallTimes holds that the journal and the log have one time of a call, and that no two calls of a transaction have
+// the same, however fast or slow they come: a start tells by it whether an index belongs to a later call.
+func TestCallTimes(t *testing.T) {
+	frozen := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
+	for name, clock := range map[string]Clock{"frozen": frozen, "busy": &busyClock{}} {
+		t.Run(name, func(t *testing.T) {
+			log, world := newLog(), newSink()
+			a := startWith(t, "a", log.Door(), func(c *setup) {
+				quick(world)(c)
+				c.Machine.Clock = clock
+			})
+			ctx := background(t)
+			tx := open(ctx, t, a, client.BeginOptions{})
+			for _, key := range []string{"k", "l", "m"} {
+				must(tx.Effect(ctx, "mail", at{At: key, Key: key}, client.EffectOptions{}))(t)
+			}
+			logged := map[uint32]int64{}
+			all := func() bool {
+				for _, ev := range log.Events() {
+					if ev.Kind == topology.EventEffect {
+						logged[ev.Effect.Index] = ev.AtMs
+					}
+				}
+				return len(logged) == 3
+			}
+			if err := log.Until(ctx, all); err != nil {
+				t.Fatal(err)
+			}
+			last := int64(0)
+			a.session.loop.Run(func() {
+				for _, i := range a.session.txs[sequencer.TxID(tx.ID())].effects {
+					if ms := i.effect.At.UnixMilli(); ms != logged[i.effect.Index] || ms <= last {
+						t.Errorf("call %d is of %d, of %d in the log, after %d", i.effect.Index, ms, logged[i.effect.Index], last)
+					}
+					last = i.effect.At.UnixMilli()
+				}
+			})
+		})
 	}
 }
 

@@ -61,6 +61,7 @@ type tx struct {
 	touches   []sequencer.TouchReport
 	granted   []sequencer.Want
 	effects   []*issued // tool calls that run or are held, by index
+	callAtMs  int64     // of the last call; no two have one time, since a start tells by it which came later
 	places    []*place  // by index, up to the last planned one; Invariant: effects has what is made at each of them
 	plans     int       // that the events topic has not acknowledged
 	pinned    []sequencer.Pin
