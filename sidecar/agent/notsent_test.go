@@ -98,7 +98,7 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
-// TestCallTimes holds that the journal and the log have one time of a call, and that no two calls of a transaction have
+// TestCallTimes holds that journal and log have one time of a call, and that no two calls of a transaction have
 // the same, however fast or slow they come: a start tells by it whether an index belongs to a later call.
 func TestCallTimes(t *testing.T) {
 	frozen := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
