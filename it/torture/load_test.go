@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +21,15 @@ import (
 // What agents do.
 const (
 	attemptBound = 8 * time.Second // then an agent does not know what became of its transaction
-	deadlineMs   = 20_000          // what was left open ends by then
+	leaveBound   = time.Second     // for aborting that
+	deadlineMs   = 6_000           // what was left open ends by then, before those who wait for it have given up
 	scopes       = 300
 	thinkAtMost  = 4 * time.Millisecond
 	inSteps      = 8 // of so many attempts one is made in several requests, with a tool call
 )
+
+// tools are those that agents call: two wait for the commit, one runs before it and is taken back on an abort.
+var tools = []string{"card.charge", "mail.send", "row.add"}
 
 // load is what agents do and were told. An attempt is tried once: what its agent was not told is unknown, and the log
 // says in the end what became of it.
@@ -38,6 +43,7 @@ type load struct {
 	unnamed  map[string]int // attempts without a transaction's name, by the content that they wrote
 	open     int
 	commits  int
+	called   map[string]int   // calls that were accepted, by tool
 	newest   map[string]int64 // start of the newest committed attempt, by agent
 	moved    chan struct{}
 	agents   []*agent
@@ -54,7 +60,7 @@ type agent struct {
 
 func newLoad(cars []*part, workspace, generation string) *load {
 	l := &load{Errands: harness.NewErrands(), generation: generation, began: time.Now(),
-		unnamed: map[string]int{}, newest: map[string]int64{}, moved: make(chan struct{})}
+		unnamed: map[string]int{}, called: map[string]int{}, newest: map[string]int64{}, moved: make(chan struct{})}
 	for i, car := range cars {
 		cl := client.New(car.url, token, client.WithWorkspace(workspace), client.WithTries(1))
 		for w := range workers {
@@ -111,9 +117,19 @@ func (l *load) attempt(ctx context.Context, a *agent) check.State {
 		made.State = check.Aborted
 	case err == nil && (d.State == api.StateCommitted || d.State == api.StateAborted):
 		made.Tx, made.State, made.Seq, made.Code, made.End = d.Tx, check.State(d.State), d.Seq, d.Code, l.now()
+	case made.Tx != "":
+		l.leave(a, made.Tx)
 	}
 	l.add(a, made, string(content), sent, err)
 	return made.State
+}
+
+// leave aborts what an agent does not wait for any longer, since others would until its deadline. Its answer is not
+// looked at: no sidecar may be there, and the log says in the end what became of it.
+func (l *load) leave(a *agent, tx string) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveBound)
+	defer cancel()
+	_ = a.cl.Tx(tx).Abort(ctx, "given up")
 }
 
 // once is a commit in one request. Sent says that it may have reached the log.
@@ -137,6 +153,7 @@ func (l *load) once(ctx context.Context, a *agent, made *check.Attempt, names []
 	if errors.As(err, &p) && p.Code == "stale_read" { // the sidecar knew it at once: nothing was sent
 		return client.Decision{}, false, nil
 	}
+	made.Tx = cmp.Or(made.Tx, done.Tx)
 	return done.Decision, true, err
 }
 
@@ -161,8 +178,8 @@ func (l *load) steps(ctx context.Context, a *agent, made *check.Attempt, names [
 			d, err = tx.Status(ctx, time.Second)
 		}
 	}
-	if harness.ProblemCode(err) != "" { // refused: the decision says why
-		d, err = tx.Status(ctx, time.Second)
+	if harness.ProblemCode(err) != "" { // refused: the decision says why, or it is open and is given up
+		d, err = tx.Status(ctx, 0)
 	}
 	return d, true, err
 }
@@ -179,9 +196,17 @@ func (l *load) fill(ctx context.Context, a *agent, tx *client.Tx, made *check.At
 	if err := tx.Write(ctx, names[0], content, client.WriteOptions{MediaType: "text/plain"}); err != nil {
 		return err
 	}
-	about := harness.Task{Task: fmt.Sprintf("%s-%s-%s-%d", l.generation, a.name, a.session, a.n),
-		Customer: fmt.Sprint("c", a.rng.IntN(60))}
-	_, err := l.Call(ctx, tx, []string{"card.charge", "mail.send", "row.add"}[a.rng.IntN(3)], about)
+	about := harness.Task{Task: fmt.Sprintf("%s-%s-%s-%d", l.generation, a.name, a.session, a.n)}
+	tool := tools[a.rng.IntN(len(tools))]
+	if tool != "row.add" {
+		about.Customer = fmt.Sprint("c", a.rng.IntN(60))
+	}
+	_, err := l.Call(ctx, tx, tool, about)
+	if err == nil {
+		l.mu.Lock()
+		l.called[tool]++
+		l.mu.Unlock()
+	}
 	return err
 }
 

@@ -67,6 +67,11 @@ func TestTorture(t *testing.T) {
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
+	for _, tool := range tools {
+		if l.called[tool] == 0 {
+			t.Errorf("%s was never called: nothing is known of it", tool)
+		}
+	}
 	s.verdict = l.judge()
 	t.Logf("%d brokers, seed %d, %d s: %+v", brokers, seed, s.Seconds, s.verdict)
 	if os.Getenv(envOnly) == "" && !t.Failed() {
