@@ -307,7 +307,9 @@ func (l *Ledger) move(kind byte, d *DecidedRecord) error {
 // decide notes a decision; a second one of the same transaction replaces the first. Beyond the bound the oldest go.
 func (l *Ledger) decide(t *TxRecord, d *DecidedRecord) {
 	again := t.Decided != nil
-	t.Decided, t.Loose = d, nil
+	if t.Decided = d; d.Seq != 0 { // what the view alone refused is in no log: its request may come again, and needs them
+		t.Loose = nil
+	}
 	if d.Final {
 		t.strip()
 	}

@@ -132,6 +132,35 @@ func TestConversationsInTheJournal(t *testing.T) {
 	}
 }
 
+// The loose reads that a seal took are with its transaction until the log has decided it: a refusal that only the view
+// gave is in no log, its request may come again, and what that makes has to carry them.
+func TestLooseReadsOfARefusal(t *testing.T) {
+	for seq, want := range map[sequencer.Seq]int{0: 1, 9: 0} {
+		l := newLedger()
+		apply := func(kind byte, body any) {
+			t.Helper()
+			if err := l.apply(append([]byte{kind}, must(json.Marshal(body))(t)...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		apply(RecordLoose, []sequencer.Read{{Scope: "shard:/s", View: 5}})
+		apply(RecordBegun, &TxRecord{Tx: "a.3.1", Incarnation: 3})
+		apply(RecordSealed, &DecidedRecord{Tx: "a.3.1"})
+		apply(RecordDecided, &DecidedRecord{Tx: "a.3.1", State: "aborted", Seq: seq})
+		again := newLedger()
+		for _, r := range must(l.Records())(t) {
+			if err := again.apply(append([]byte{r.Kind}, r.Body...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, l := range map[string]*Ledger{"as written": l, "written anew": again} {
+			if got := len(l.Txs["a.3.1"].Loose); got != want || len(l.Loose) != 0 {
+				t.Errorf("%s, decided at %d: the transaction has %d loose reads, want %d", name, seq, got, want)
+			}
+		}
+	}
+}
+
 // The oldest of too many conversations is told again, never left in silence; a journal says the same as the session,
 // also one from before there were conversations.
 func TestToldConversationsAreBounded(t *testing.T) {
