@@ -73,7 +73,8 @@ type composer struct {
 	reached map[string]int    // what was decided, and what of the composer's own stood where rules changed
 	fresh   int               // transactions so far
 	joins   int
-	ticking bool // the last intent was a tick
+	ticking bool                       // the last intent was a tick
+	dress   func(in *sequencer.Intent) // adds what only later logics know; nil: nothing
 }
 
 func (c *composer) state() sequencer.State { return c.replica.Fold().State() }
@@ -83,6 +84,9 @@ func (c *composer) seq() sequencer.Seq { return c.replica.Fold().Seq() }
 // put appends a record and returns what it led to.
 func (c *composer) put(in *sequencer.Intent) []sequencer.Outcome {
 	c.t.Helper()
+	if c.dress != nil {
+		c.dress(in)
+	}
 	value, err := topology.EncodeIntent(in)
 	if err == nil {
 		in, err = topology.DecodeIntent(value)
