@@ -25,7 +25,7 @@ func TestNewestLog(t *testing.T) {
 // TestRecordNewest records that log; it does nothing without -record.
 func TestRecordNewest(t *testing.T) {
 	if !*record {
-		t.Skip("nothing to do: -record writes the log of the newest logic again, which changes what later versions must keep")
+		t.Skip("nothing to do: -record writes the log of the newest logic again, which later versions must keep")
 	}
 	if sequencer.Logic != newestLogic {
 		t.Fatalf("this code has logic %d: give its log a name of its own, and leave that of logic %d", sequencer.Logic,
