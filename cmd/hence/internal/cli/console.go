@@ -36,6 +36,7 @@ type consoleCmd struct {
 	Sidecar          string   `placeholder:"URL" help:"URL of a sidecar of the workspace, for an operator's actions."`
 	SidecarToken     string   `placeholder:"TEXT" help:"Operator token of --sidecar; prefer the environment variable."`
 	SidecarTokenFile string   `type:"path" placeholder:"FILE" help:"File with the operator token of --sidecar."`
+	SidecarKeyFile   string   `type:"path" placeholder:"FILE" help:"File with an operator's private key, for --sidecar."`
 }
 
 // Run serves the console until the context ends.
@@ -100,23 +101,41 @@ func (c *consoleCmd) actions(ctx context.Context, logger *slog.Logger) (_ consol
 	if c.Sidecar == "" {
 		return nil, func() {}, nil
 	}
-	if c.SidecarTokenFile != "" {
-		if c.SidecarToken != "" {
-			return nil, nil, misused(errors.New("the operator token of the sidecar is given twice: remove one"))
-		}
-		if c.SidecarToken, err = awaitToken(ctx, logger, c.SidecarTokenFile); err != nil {
-			return nil, nil, err
-		}
-	}
-	if c.SidecarToken == "" {
-		return nil, nil, misused(errors.New("--sidecar needs that sidecar's operator token: give --sidecar-token-file FILE"))
+	operator, err := c.operator(ctx, logger)
+	if err != nil {
+		return nil, nil, err
 	}
 	trusting, err := c.trust.client()
 	if err != nil {
 		return nil, nil, err
 	}
-	cl := client.New(c.Sidecar, c.SidecarToken, client.WithWorkspace(c.Workspace), client.WithHTTPClient(trusting))
+	cl := client.New(c.Sidecar, c.SidecarToken, client.WithWorkspace(c.Workspace), client.WithHTTPClient(trusting),
+		operator)
 	return cl, cl.Close, nil
+}
+
+// operator is what the console shows to the sidecar: a token, or signatures of a key.
+func (c *consoleCmd) operator(ctx context.Context, logger *slog.Logger) (show client.Option, err error) {
+	given := 0
+	for _, text := range []string{c.SidecarToken, c.SidecarTokenFile, c.SidecarKeyFile} {
+		if text != "" {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return nil, misused(errors.New("--sidecar needs that sidecar's operator token: give --sidecar-token-file FILE, or " +
+			"--sidecar-key-file FILE to sign"))
+	case given > 1:
+		return nil, misused(errors.New("the operator of the sidecar is given twice: remove all but one of " +
+			"--sidecar-token, --sidecar-token-file and --sidecar-key-file"))
+	case c.SidecarKeyFile != "":
+		key, err := readKey(c.SidecarKeyFile)
+		return client.WithKey(key), err
+	case c.SidecarTokenFile != "":
+		c.SidecarToken, err = awaitToken(ctx, logger, c.SidecarTokenFile)
+	}
+	return func(*client.Client) {}, err
 }
 
 // serveConsole serves a console until the context ends; ready is called once it listens.

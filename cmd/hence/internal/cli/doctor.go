@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/ed25519"
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/doctor"
@@ -21,6 +22,7 @@ type doctorCmd struct {
 	Sidecar   string        `placeholder:"URL" dev:"url" help:"URL of a sidecar to check as well."`
 	Token     string        `placeholder:"TEXT" dev:"token" help:"Token of that sidecar, checked as well."`
 	TokenFile string        `type:"path" placeholder:"FILE" help:"Token file to check."`
+	KeyFile   string        `type:"path" placeholder:"FILE" help:"Private key file; that sidecar is asked by it as well."`
 	Listen    []string      `env:"-" placeholder:"ADDR" help:"Addresses that must be free or in use by Hence."`
 	Timeout   time.Duration `default:"20s" help:"Time limit for all checks."`
 }
@@ -43,12 +45,19 @@ func (c *doctorCmd) Run(ctx context.Context, s Streams) error {
 		return err
 	}
 	defer asking.CloseIdleConnections()
+	var key ed25519.PrivateKey
+	if c.KeyFile != "" {
+		if key, err = readKey(c.KeyFile); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	cluster := c.apply(c.config(c.logger(s.Err)))
 	cluster.Replica = c.Replica
 	d, err := doctor.Examine(ctx, doctor.Patient{Cluster: cluster, Workspace: c.Workspace, Agent: c.Agent,
-		DataDir: c.DataDir, Sidecar: c.Sidecar, Token: c.Token, TokenFile: c.TokenFile, Listen: c.Listen, HTTP: asking})
+		DataDir: c.DataDir, Sidecar: c.Sidecar, Token: c.Token, TokenFile: c.TokenFile, Key: key, Listen: c.Listen,
+		HTTP: asking})
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
 )
 
 // keyFile makes a key by the command, and returns its file and the item of the list.
@@ -44,6 +49,11 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%v: %d, %s%s", one.args, code, out, errs)
 		}
 	}
+	stranger, _ := keyFile(t, "stranger", "agent")
+	for path, want := range map[string]string{ann: "accepts the key", stranger: "rejects the key"} {
+		_, d := diagnose(t, "--sidecar", dev.URL, "--key-file", path)
+		holds(t, d, "key", map[bool]string{true: "ok", false: "problem"}[path == ann], want, "")
+	}
 	_, shown, _ := hence(t, "keys", "show", "agent-1", "--key-file", ann)
 	if shown != items {
 		t.Errorf("it is shown as %q, and was made as %q", shown, items)
@@ -70,6 +80,26 @@ func TestKeys(t *testing.T) {
 		if got.StatusCode != want {
 			t.Errorf("signed by hand: %d, want %d", got.StatusCode, want)
 		}
+	}
+}
+
+// A console signs what its operator asks of a sidecar, which knows it by its key.
+func TestConsoleSigns(t *testing.T) {
+	path, item := keyFile(t, "olga", "operator")
+	list := filepath.Join(t.TempDir(), "keys.yaml")
+	if err := os.WriteFile(list, []byte(item), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dev := startDev(t, "--keys", list)
+	c := consoleCmd{Sidecar: dev.URL, SidecarKeyFile: path, Workspace: dev.Workspace}
+	sidecar, end, err := c.actions(t.Context(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	_, err = sidecar.AcceptResidue(t.Context(), "agent-1.1.1", 0, "looked at") // an operator is told that there is none
+	if p, ok := errors.AsType[*client.Problem](err); !ok || p.Code != api.CodeNotFound {
+		t.Errorf("the sidecar says: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +25,8 @@ type Patient struct {
 	TokenFile string       // to look at, and read instead of Token; "": none
 	Listen    []string     // addresses that must be free or Hence's own, host:port
 	HTTP      *http.Client // asks other processes
+
+	Key ed25519.PrivateKey // to see whether that sidecar takes its signature; nil: none is tried
 }
 
 // The levels of a finding.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/access"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/signature"
 )
 
 // Bounds of what doctor asks other processes.
@@ -52,7 +53,7 @@ func (p *Patient) lookAtAddresses(ctx context.Context, found *checkup) {
 // an unknown authority, cannot be told.
 func (p *Patient) isHence(ctx context.Context, address string) bool {
 	for _, scheme := range []string{"http://", "https://"} {
-		answer, err := p.ask(ctx, scheme+address+"/readyz", "")
+		answer, err := p.ask(ctx, scheme+address+"/readyz", nil)
 		var ready struct{ Parts map[string]json.RawMessage }
 		if err == nil && json.Unmarshal(answer.body, &ready) == nil && len(ready.Parts) > 0 {
 			return true
@@ -69,15 +70,17 @@ type answered struct {
 	between [2]time.Time
 }
 
-func (p *Patient) ask(ctx context.Context, address, token string) (answered, error) {
+func (p *Patient) ask(ctx context.Context, address string, show func(*http.Request) error) (answered, error) {
 	ctx, cancel := context.WithTimeout(ctx, askIn)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return answered{}, err
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+	if show != nil {
+		if err := show(req); err != nil {
+			return answered{}, err
+		}
 	}
 	var a answered
 	a.between[0] = time.Now()
@@ -112,7 +115,7 @@ func (p *Patient) lookAtSidecar(ctx context.Context, found *checkup) {
 	}
 	const part = "sidecar"
 	base := strings.TrimRight(p.Sidecar, "/")
-	answer, err := p.ask(ctx, base+"/readyz", "")
+	answer, err := p.ask(ctx, base+"/readyz", nil)
 	if access.IsUntrusted(err) {
 		found.problem(part, "--ca FILE  # CA certificate file of the sidecar", "%s cannot be trusted: %v", base, err)
 		return
@@ -156,24 +159,37 @@ func (p *Patient) lookAtSidecar(ctx context.Context, found *checkup) {
 	p.lookAtIdentity(ctx, found, base, ready)
 }
 
-// lookAtIdentity sees whether the token is the sidecar's.
+// lookAtIdentity sees whether the sidecar takes the token, and the signature of the key.
 func (p *Patient) lookAtIdentity(ctx context.Context, found *checkup, base string, ready api.Ready) {
 	token := p.Token
 	if p.TokenFile != "" {
 		token, _ = access.ReadToken(p.TokenFile) // what is wrong with it was found before
 	}
-	if token == "" {
-		return
+	address := base + "/v1/workspaces/" + ready.Workspace + "/rules"
+	if token != "" {
+		answer, err := p.ask(ctx, address, func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+token)
+			return nil
+		})
+		identity(found, "token", base,
+			"use the token of this sidecar: from its --token-file, or as it printed it at its start", answer, err)
 	}
-	answer, err := p.ask(ctx, base+"/v1/workspaces/"+ready.Workspace+"/rules", token)
+	if p.Key != nil {
+		answer, err := p.ask(ctx, address, func(r *http.Request) error { return signature.NewSigner(p.Key).Sign(r, nil) })
+		identity(found, "key", base,
+			"hence keys show NAME --key-file FILE  # its line goes into the sidecar's file of --keys", answer, err)
+	}
+}
+
+// identity says whether what was shown is taken.
+func identity(found *checkup, part, base, fix string, answer answered, err error) {
 	switch {
 	case err != nil:
-		found.problem("token", "run hence doctor again", "%s does not answer: %v", base, err)
+		found.problem(part, "run hence doctor again", "%s does not answer: %v", base, err)
 	case answer.status == http.StatusUnauthorized:
-		found.problem("token", "use the token of this sidecar: from its --token-file, or as it printed it at its start",
-			"%s rejects the token", base)
+		found.problem(part, fix, "%s rejects the %s", base, part)
 	default:
-		found.ok("token", "%s accepts the token", base)
+		found.ok(part, "%s accepts the %s", base, part)
 	}
 }
 
