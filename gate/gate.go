@@ -188,7 +188,7 @@ type Progress struct {
 	Unsent string `json:",omitempty"`
 }
 
-// Claim says on what ground somebody settles an effect without a key (DESIGN, the gate).
+// Claim says on what ground somebody settles an effect: what it may know of calls that it has not made itself.
 type Claim uint8
 
 // The grounds.

@@ -15,13 +15,13 @@ import (
 // start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it. A
 // transaction beside an error may still be begun, and like has noted it for a later try; without like it is dropped.
 func (s *Agent) start(ctx context.Context, begin sequencer.Begin, like func(*tx)) (*tx, error) {
-	return s.startFor(ctx, begin, like, func() error { return s.tellForgotten(begin.Session) }, false)
+	return s.startFor(ctx, begin, like, func() error { return s.tellReadsLost(begin.Session) }, false)
 }
 
 // startWhole opens a transaction that one request begins, fills and seals: unless the log begins it, nothing of it
 // leaves before its seal, so what the journal has of it rests until then.
 func (s *Agent) startWhole(ctx context.Context, begin sequencer.Begin) (*tx, error) {
-	return s.startFor(ctx, begin, nil, func() error { return s.tellForgotten(begin.Session) },
+	return s.startFor(ctx, begin, nil, func() error { return s.tellReadsLost(begin.Session) },
 		begin.Mode == sequencer.Optimistic)
 }
 

@@ -98,7 +98,7 @@ func (s *Agent) firstLogic(ctx context.Context) (uint32, error) {
 	return min(logic, sequencer.Logic), nil
 }
 
-// enter makes a decided join the current session.
+// enterSession makes a decided join the current session.
 func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.Time) error {
 	if err := s.resolve(ctx, seq); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (s *Agent) adopt(l *journal.Ledger) {
 	s.formers.Left(l)
 	s.notice.Apply(l.Notice.Record())
 	if other {
-		s.oweAll()
+		s.oweNotices()
 	}
 	if l.Joined.Incarnation != 0 {
 		s.log.Info("going on with the journal of the former session", "former", uint64(l.Joined.Incarnation),

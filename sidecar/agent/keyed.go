@@ -94,7 +94,7 @@ func (s *Agent) wholeLog(in *api.KeyedCommit) ([]journal.Delivered, error) {
 		return nil, s.delivery.SetReader(in.Reader, journal.Reader{TTLms: one.TTLms, AtMs: now})
 	}
 	// What readers were given may also be in a journal that is lost: each is told once.
-	if whole && s.tellForgotten(talkOf(in.Reader)) == nil {
+	if whole && s.tellReadsLost(talkOf(in.Reader)) == nil {
 		return one.Reads, nil
 	}
 	if one.State != journal.ReaderEnded {

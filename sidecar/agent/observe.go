@@ -75,7 +75,7 @@ func (s *Agent) observeEnd(o *sequencer.Outcome) {
 	if o.Intent == api.JoinIntent(s.joinID) {
 		known := o.Incarnation == s.incarnation || o.Incarnation == s.unentered || o.Incarnation == s.formers.Last()
 		if !known {
-			s.oweAll()
+			s.oweNotices()
 		}
 		s.formers.EndedByJoin(o.Incarnation, known)
 	}

@@ -502,7 +502,7 @@ func (s *Agent) endTalk(ctx context.Context, talk string) (int, error) {
 	if err := s.await(ctx); err != nil {
 		return 0, err
 	}
-	if err := s.toldForgotten(talk); err != nil {
+	if err := s.toldReadsLost(talk); err != nil {
 		return 0, err
 	}
 	if len(s.loose[talk]) == 0 {

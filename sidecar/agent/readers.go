@@ -181,7 +181,7 @@ func (s *Agent) OpenReader(ctx context.Context, reader string, ttl time.Duration
 		if err := s.view.Ready(); err != nil {
 			return nil, view.NotReady(err)
 		}
-		if err := s.toldForgotten(talkOf(reader)); err != nil { // nothing rests on what it read before
+		if err := s.toldReadsLost(talkOf(reader)); err != nil { // nothing rests on what it read before
 			return nil, err
 		}
 		err := s.delivery.SetReader(reader, journal.Reader{TTLms: ttl.Milliseconds(), AtMs: s.nowMs()})

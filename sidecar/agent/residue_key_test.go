@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -15,6 +17,19 @@ type keyTools struct {
 	*testTools
 	mu    sync.Mutex
 	backs []gate.Call
+	time  []time.Duration // that each of them had
+}
+
+// slowBack is how long a compensation may take, longer than what it undoes.
+const slowBack = 3 * time.Second
+
+func (p *keyTools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
+	if tool == "back" {
+		found, err := p.testTools.Find("set", args)
+		found.Name, found.MaxTime = tool, slowBack
+		return found, err
+	}
+	return p.testTools.Find(tool, args)
 }
 
 func (p *keyTools) Undo(e gate.Effect, a gate.Answer) (gate.Call, error) {
@@ -29,6 +44,8 @@ func (p *keyTools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	if c.Tool == "back" {
 		p.mu.Lock()
 		p.backs = append(p.backs, c)
+		end, _ := ctx.Deadline()
+		p.time = append(p.time, time.Until(end))
 		p.mu.Unlock()
 	}
 	return p.sink.Call(ctx, c)
@@ -45,7 +62,8 @@ func (p *keyTools) sent() []gate.Call {
 	return slices.Clone(p.backs)
 }
 
-// A compensation that is tried again goes under the key that it had before, also when what it undoes has none.
+// A compensation that is tried again goes under the key that it had before, also when what it undoes has none, and has
+// the time that its own declaration gives it.
 func TestResidueKeepsItsKey(t *testing.T) {
 	world := newSink()
 	tools := &keyTools{}
@@ -70,9 +88,12 @@ func TestResidueKeepsItsKey(t *testing.T) {
 	if before == 0 || len(sent) != before+1 {
 		t.Fatalf("%d compensations left, %d before", len(sent), before)
 	}
-	for _, c := range sent {
+	for i, c := range sent {
 		if c.Key != sent[0].Key {
 			t.Errorf("the compensation left as %q and as %q", sent[0].Key, c.Key)
+		}
+		if got := tools.time[i]; got > slowBack || got < slowBack/2 {
+			t.Errorf("try %d of the compensation had %v; its declaration says %v", i, got, slowBack)
 		}
 	}
 	world.expect(t, "unset x", "back x")

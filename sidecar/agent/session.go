@@ -109,29 +109,29 @@ func (s *Agent) lose(why string) {
 	s.hurry()
 }
 
-// oweAll: what the agent read last may be lost, in whichever conversation. The journal has it before the
+// oweNotices: what the agent read last may be lost, in whichever conversation. The journal has it before the
 // session that rests on it.
-func (s *Agent) oweAll() {
+func (s *Agent) oweNotices() {
 	s.notice.Owe()
 	s.unnoted = true
 }
 
-// tellForgotten is the 410 that a conversation is owed, once. The journal has that it was told when it
+// tellReadsLost is the 410 that a conversation is owed, once. The journal has that it was told when it
 // comes again: until then a later start tells it again, since the answer may not have reached it.
-func (s *Agent) tellForgotten(talk string) error {
+func (s *Agent) tellReadsLost(talk string) error {
 	heard, told := s.notice.Told[talk]
 	switch {
 	case !s.notice.Owed || heard:
 		return nil
 	case told:
-		return s.toldForgotten(talk)
+		return s.toldReadsLost(talk)
 	}
 	s.notice.Tell(talk, false)
-	return s.forgotten()
+	return s.readsLost()
 }
 
-// toldForgotten notes that a conversation needs no 410 any more.
-func (s *Agent) toldForgotten(talk string) error {
+// toldReadsLost notes that a conversation needs no 410 any more.
+func (s *Agent) toldReadsLost(talk string) error {
 	if !s.notice.Owed || s.notice.Told[talk] {
 		return nil
 	}
@@ -143,8 +143,8 @@ func (s *Agent) toldForgotten(talk string) error {
 	return nil
 }
 
-// forgotten is the problem of an agent whose former reads cannot be shown any more.
-func (s *Agent) forgotten() error {
+// readsLost is the problem of an agent whose former reads cannot be shown any more.
+func (s *Agent) readsLost() error {
 	return api.Problemf(api.CodeSessionLost, "%v: what was read before is not known any more. "+
 		"Read again what this request builds on, then send it again", journal.ErrSessionGone)
 }

@@ -302,8 +302,8 @@ func (p *policy) FromLog(id sequencer.TxID, events []*topology.Event) ([]gate.Pr
 	return journal.CallsIn(id, events, p.effectFrom, isMade)
 }
 
-// mustWait holds a settlement back as long as a call that its former owner made may still land. What it lets go on has
-// waited: the gate need not.
+// mustWait holds a settlement back as long as a call that its former owner made may still land. The first try that it
+// lets go on has waited: the gate need not. At later ones the gate waits for what our own earlier try may have left.
 func (s *Settler) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
 	now := s.clock.Steady()
 	if claim == gate.ClaimStranger && !d.heard { // until then one may begin, and say so in the log

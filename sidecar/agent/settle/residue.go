@@ -161,22 +161,23 @@ func (s *Settler) publishRetracted(ctx context.Context, d *debt) error {
 
 // tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. The log and
 // the journal say so before: whoever finds the transaction after a crash does not know what it did.
-func (s *Settler) tryUnderTouch(ctx context.Context, t Held, tool gate.Tool,
+func (s *Settler) tryUnderTouch(ctx context.Context, t Held, left leftover,
 	open, call func(context.Context) error) error {
-	return t.Within(ctx, ctx, tool.Scopes, func() error {
+	scopes := left.tool.Scopes
+	return t.Within(ctx, ctx, scopes, func() error {
 		if err := open(ctx); err != nil {
 			return err
 		}
-		if err := s.lease.Stretch(ctx, tool.MaxTime); err != nil {
+		if err := s.lease.Stretch(ctx, left.takes); err != nil {
 			return err
 		}
-		if err := t.HandOver(ctx, tool.Scopes); err != nil {
+		if err := t.HandOver(ctx, scopes); err != nil {
 			return err
 		}
 		err := call(ctx)
 		// What came of it belongs to the residue. Of this transaction there is only to say that it counts as a write.
 		told := &sequencer.Settle{NoneElse: true,
-			Effects: []sequencer.Settled{{Scopes: tool.Scopes, Result: sequencer.ResultClean}}}
+			Effects: []sequencer.Settled{{Scopes: scopes, Result: sequencer.ResultClean}}}
 		if err := s.delivery.Record(journal.RecordOwn, &journal.OwnRecord{Tx: t.ID(), Told: told}); err != nil {
 			s.log.Warn("a further try is not in the journal as ended", "tx", string(t.ID()), "cause", err)
 		}

@@ -29,7 +29,7 @@ const (
 // settleTry is how long one try of a settlement waits for its decision before it is appended again.
 const settleTry = 5 * time.Second
 
-// debt is a decided transaction whose settlement this sidecar owns.
+// debt is a decided transaction that this sidecar knows to be unsettled. Its fields change wherever a flow gives way.
 type debt struct {
 	tx        sequencer.TxID
 	seq       sequencer.Seq // from which on it is owed: of the decision, the join or the adoption
@@ -39,14 +39,14 @@ type debt struct {
 	stranger  bool              // what ran is known from the log only
 	granted   []sequencer.Scope // for writing, by the decisions up to grantsTo; see readGrants
 	grantsTo  sequencer.Seq
-	heard     bool          // the log was read when no former owner could begin a call any more
+	heard     bool          // the log was read when no former process of this agent could begin a call any more
 	theirs    bool          // somebody else has adopted it
-	freed     time.Time     // by the steady clock: the view had shown each former owner's end by then; zero: unknown
+	freed     time.Time     // by the steady clock, may be ahead: then no former owner begins a call; zero: unknown
 	waited    bool          // notBefore is set
 	tries     int           // of the settlement
 	notBefore time.Time     // until then a call of its former owner may be under way; by the steady clock
 	running   bool          // a task works on it
-	parked    sequencer.Seq // the incarnation whose settlement was refused: it has another owner
+	parked    sequencer.Seq // the incarnation whose settlement was refused: it is not tried again under that one
 	n         uint32        // of its last settle intent
 	refused   *sequencer.Outcome
 	foreign   bool              // the log refused it for scopes that are not the transaction's
@@ -277,7 +277,7 @@ func (s *Settler) settleOnce(ctx context.Context, d *debt, inc sequencer.Seq) er
 	return s.publishDoubts(ctx, d, made, inc)
 }
 
-// errForeignScopes is returned by settleOnce's first try when the log refuses what it names.
+// errForeignScopes is why the next try says that nothing is known: the log refused what the first one named.
 var errForeignScopes = errors.New("its settlement named scopes that are not its own")
 
 // severalCalls is what a settlement asks of its lease beyond the time that one call may take.

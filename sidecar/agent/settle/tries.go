@@ -296,8 +296,9 @@ type Slot interface {
 
 // leftover is what is left to do of a residue.
 type leftover struct {
-	tool    gate.Tool // what the residue is of
-	call    gate.Call // the same, or its compensation
+	tool    gate.Tool     // what the residue is of
+	call    gate.Call     // the same, or its compensation
+	takes   time.Duration // at most, by the declaration of what is called
 	adapter gate.Adapter
 	undo    bool         // call is the compensation
 	doubt   bool         // a try that is not answered leaves nothing known, and what is left to do stays the same
@@ -344,7 +345,7 @@ func (s *Settler) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 		left, err = s.leftOf(ctx, r, allowed) // a retraction may have had its turn while the touch waited
 		return err
 	}
-	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
+	err = s.tryUnderTouch(ctx, t, left, open, func(ctx context.Context) error {
 		if left.call.Key == "" && left.made == nil {
 			slot.Set(t.ID())
 			if err := slot.Save(); err != nil {
@@ -385,29 +386,27 @@ func (s *Settler) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 	if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
 		return leftover{}, err
 	}
-	life := p.Tool.KeyLife
+	called := p.Tool
 	if plan.Undo {
 		answer := gate.Answer{}
 		if p.Answer != nil {
 			answer = *p.Answer
 		}
-		var by gate.Tool
-		if call, by, err = gate.Compensation(s.tools, s.origin(), &p, answer); err != nil {
+		if call, called, err = gate.Compensation(s.tools, s.origin(), &p, answer); err != nil {
 			return leftover{}, api.Problemf(api.CodeTool, "%v", err)
 		}
-		life = by.KeyLife
 	}
 	age := s.clock.Now().Sub(p.At)
 	hand.Force, hand.Keyed, hand.Kept = allowed.Force, call.Key != "",
-		gate.KeyLives(life, s.clock.Now().Add(p.Tool.MaxTime), p.At)
+		gate.KeyLives(called.KeyLife, s.clock.Now().Add(called.MaxTime), p.At)
 	plan = gate.Next(&p, gate.ClaimStranger, gate.Facts{Phase: gate.PhaseResidue, Hand: hand})
 	switch {
 	case plan.Why == gate.WhyUnkeyed:
 		return leftover{}, unkeyed(call.Tool)
 	case plan.Why == gate.WhyKeyForgotten:
 		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is "+
-			"%s old: if it has happened, it happens a second time. Look there first, then send force", call.Tool, life,
-			age.Round(time.Second))
+			"%s old: if it has happened, it happens a second time. Look there first, then send force", call.Tool,
+			called.KeyLife, age.Round(time.Second))
 	case plan.Do == gate.DoRefuse:
 		return leftover{}, notByHand(plan.Why, p.Tool.Name)
 	}
@@ -421,7 +420,8 @@ func (s *Settler) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 	unsure := hand
 	unsure.Result = sequencer.ResultUnresolved
 	doubt := unsure.ToUndo(&p) == plan.Undo
-	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: plan.Undo, doubt: doubt}, nil
+	return leftover{tool: p.Tool, call: call, takes: min(called.MaxTime, s.lease.Longest()), adapter: adapter,
+		undo: plan.Undo, doubt: doubt}, nil
 }
 
 // handOf is what the gate has to know of a residue that is to be tried again.
@@ -482,7 +482,7 @@ func (s *Settler) tryCall(ctx context.Context, u *untold, r *topology.Residue, t
 	var answer gate.Answer
 	err := s.announceTry(ctx, r, t, left)
 	if err == nil {
-		bound, cancel := s.clock.Within(s.work, left.tool.MaxTime)              // a client that goes away breaks nothing off
+		bound, cancel := s.clock.Within(s.work, left.takes)                     // a client that goes away breaks nothing off
 		s.Loop.Do(func() { answer, err = left.adapter.Call(bound, left.call) }) // the sink answers
 		cancel()
 	} else {
@@ -527,7 +527,7 @@ func (s *Settler) announceTry(ctx context.Context, r *topology.Residue, t Held, 
 	if err := s.listResidue(ctx, &now); err != nil {
 		return err
 	}
-	if err := s.lease.Stretch(ctx, left.tool.MaxTime); err != nil { // writing may have taken long
+	if err := s.lease.Stretch(ctx, left.takes); err != nil { // writing may have taken long
 		return err
 	}
 	return t.Usable() // the lease may be the next session's: then what it moves may be another's, or a turn is over
