@@ -70,3 +70,63 @@ func TestOpenTransactionsAtTheirEdge(t *testing.T) {
 		}
 	}
 }
+
+// TestShownAtItsEdges: a view shows what was written from its decision on, and up to the one before it was undone.
+func TestShownAtItsEdges(t *testing.T) {
+	for _, c := range []struct {
+		undone, first, last Seq // of the views that show it
+	}{{0, 5, 9}, {8, 5, 7}, {6, 5, 5}} {
+		one := &tx{}
+		one.Decision, one.Past = 5, &Past{Undone: c.undone}
+		for view := range Seq(10) {
+			if want := view >= c.first && view <= c.last; one.shownAt(view) != want {
+				t.Errorf("undone at %d: the view at %d shows it: %v", c.undone, view, !want)
+			}
+		}
+	}
+}
+
+// TestUndoneUnderTakesTheSmallest: of several members of cones that a read rests on, the one with the smallest name is
+// said, in whatever order they are found, and none that the read does not show.
+func TestUndoneUnderTakesTheSmallest(t *testing.T) {
+	for _, names := range [][]TxID{{"a.1.1", "a.1.2", "a.1.3"}, {"a.1.3", "a.1.2", "a.1.1"}, {"a.1.2", "a.1.3", "a.1.1"}} {
+		f := New("w")
+		for i, id := range names {
+			m := &tx{}
+			m.ID, m.Decision, m.Past = id, 5, &Past{Writes: []PastWrite{{Scope: Scope("doc:/" + string(rune('a'+i)))}}}
+			f.enterUndone(m)
+		}
+		if got := f.undoneUnder(&Seal{Reads: []Read{{Scope: "doc:/*", View: 5}}}); got == nil || got.ID != "a.1.1" {
+			t.Errorf("of %v it is %v", names, got)
+		}
+		if got := f.undoneUnder(&Seal{Reads: []Read{{Scope: "doc:/*", View: 4}, {Scope: "mail:/x", View: 9}}}); got != nil {
+			t.Errorf("a read from before rests on %s", got.ID)
+		}
+	}
+}
+
+// TestGivesUpOneThatWaits: for room, the first queued retraction of something at or below the horizon is refused; one
+// that runs is not, nor one of something above it.
+func TestGivesUpOneThatWaits(t *testing.T) {
+	for _, c := range []struct {
+		decision Seq
+		cone     []TxID
+		want     bool
+	}{{6, nil, true}, {7, nil, true}, {8, nil, false}, {6, []TxID{"a.1.1"}, false}} {
+		f := New("w")
+		one := &tx{}
+		one.ID, one.Decision, one.Past = "a.1.1", c.decision, &Past{}
+		f.txs[one.ID], f.horizon, f.step.in = one, 7, &Intent{}
+		one.remember(Answer{IntentRetract, 3, 2, 9})
+		r := &retraction{}
+		r.Tx, r.Cone = one.ID, c.cone
+		f.retractions = append(f.retractions, r)
+		if got := f.giveUpRetraction(); got != c.want || got != (len(f.retractions) == 0) {
+			t.Errorf("decided at %d, cone %v, horizon 7: given up %v, %d are left", c.decision, c.cone, got,
+				len(f.retractions))
+		}
+		if a := one.answered(IntentRetract); a.Incarnation != 3 || a.N != 2 || (a.Seq == f.seq) != c.want {
+			t.Errorf("its request is answered by %+v", a)
+		}
+	}
+}
