@@ -139,7 +139,8 @@ func drawnWrite(rng *rand.Rand, p *plain, only Op, seq Seq) *ShardWrite {
 	case n == 3:
 		return &ShardWrite{Content: []byte(fmt.Sprint(rng.IntN(100)))}
 	case n == 4 && op == OpAdd:
-		return &ShardWrite{Op: op, Content: []byte([]string{"9223372036854775807", "-9223372036854775808", "0"}[rng.IntN(3)])}
+		edge := []string{"9223372036854775807", "-9223372036854775808", "0"}[rng.IntN(3)]
+		return &ShardWrite{Op: op, Content: []byte(edge)}
 	case n == 5 && (op == OpAppend || op == OpUnion):
 		return &ShardWrite{Op: op, Content: bytes.Repeat([]byte{byte('a' + rng.IntN(26))}, MaxMerged/2-1+rng.IntN(3))}
 	}
