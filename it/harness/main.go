@@ -98,13 +98,9 @@ func OnReal(size, otherwise int) int {
 	return otherwise
 }
 
-// sampled reports whether searches take a sample. With HENCE_IT_SAMPLES only those on real servers are whole:
-// continuous integration runs the suite on embedded servers first, and then all of it on real ones.
-func sampled() bool { return testsize.Small() || os.Getenv("HENCE_IT_SAMPLES") != "" && !Real() }
-
-// Sample is a size of a search: all of it in continuous integration, a quarter in a first "go test ./...".
+// Sample is a size of a search: all of it in continuous integration on real servers, a quarter in "go test ./...".
 func Sample(size int) int {
-	if sampled() {
+	if testsize.Small() {
 		return (size + 3) / 4
 	}
 	return size
@@ -113,7 +109,7 @@ func Sample(size int) int {
 // Whole leaves a long test to a full run.
 func Whole(tb testing.TB) {
 	tb.Helper()
-	if sampled() {
+	if testsize.Small() {
 		tb.Skipf("it takes ten seconds and more: set %s=1", testsize.Env)
 	}
 }
