@@ -12,7 +12,7 @@ FROM ?= 1
 STATE ?= bin/sim-state.json
 FUZZTIME ?= 60s
 RECORDS ?= 100000
-BOOK ?= $(CURDIR)/bin/trust
+BOOK ?= $(CURDIR)/docs/trust
 BROKERS ?= 1
 # The fold, what explores it and what reads files have no goroutine; the simulator runs one at a time, and the rows of the
 # papers' tables are programs over packages that are raced themselves.

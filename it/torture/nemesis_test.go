@@ -145,7 +145,7 @@ func killAtPoint(l *lab, rng *rand.Rand) (bool, time.Time, error) {
 	}
 	work := slices.DeleteFunc(failpoint.Work(), func(p failpoint.Point) bool { return l.idle[p] > 1 })
 	point := one(rng, work)
-	nth := 1 + rng.IntN(8)
+	nth := 1 + rng.IntN(4)
 	err := p.startAs(how{env: []string{fmt.Sprintf("HENCE_FAILPOINT=%s:%d", point, nth)}})
 	if err != nil && !errors.Is(err, harness.ErrEnded) {
 		return false, time.Now(), err

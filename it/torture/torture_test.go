@@ -40,7 +40,7 @@ func TestTorture(t *testing.T) {
 	}
 	book := os.Getenv(testsize.EnvBook)
 	goal := goals{kills: harness.Number(t, envKills, 5), faults: harness.Number(t, envFaults, 1),
-		commits: harness.Number(t, envCommits, 4_000)}
+		commits: harness.Number(t, envCommits, 10_000)}
 	most := time.Duration(harness.Number(t, envSeconds, 300)) * time.Second
 	former := readBook(t, book)
 	seed := uint64(len(former) + 1)
