@@ -47,9 +47,9 @@ func (b *Book) WriteMarkdown(w io.Writer) error {
 	p.line("")
 	p.line("## Again")
 	p.line("")
-	p.line("`make torture` runs one slice and adds it to the book in `BOOK` (`docs/trust`: another machine goes on with it),")
-	p.line("on one broker, or three with `BROKERS=3`; run it until the goals are reached, then `make trust`. Other tests add")
-	p.line("their figures where `HENCE_TRUST_BOOK` names that folder.")
+	p.line("`make torture` runs one slice and adds it to the book in `BOOK` (`docs/trust`: another machine goes on")
+	p.line("with it), on one broker, or three with `BROKERS=3`; run it until the goals are reached, then `make trust`.")
+	p.line("Other tests add their figures where `HENCE_TRUST_BOOK` names that folder.")
 	return p.err
 }
 
