@@ -169,3 +169,54 @@ func alike(x *Writes, p *plain, seq Seq) error {
 	}
 	return nil
 }
+
+// TestLateWrites holds where a write goes that others behind it came before: between them, where its place is known;
+// nowhere, where the first one has it already; and as a place of which only the log knows more, where it came upon
+// what was there before all that is known.
+func TestLateWrites(t *testing.T) {
+	set := func(seq Seq, text string) Standing { return Standing{Seq: seq, Content: []byte(text)} }
+	delta := func(seq Seq, text string) Standing { return Standing{Seq: seq, Op: OpAppend, Content: []byte(text)} }
+	folded := set(5, "abc")
+	folded.Folded = true
+	gap := Standing{Seq: 7, Missing: true}
+	more := func(text string) *ShardWrite { return &ShardWrite{Op: OpAppend, Content: []byte(text)} }
+	for name, c := range map[string]struct {
+		list []Standing
+		seq  Seq
+		w    *ShardWrite
+		want string // with what is missing in brackets
+	}{
+		"in what is folded":        {[]Standing{folded, delta(9, "z")}, 3, more("b"), "abcz"},
+		"the fold itself":          {[]Standing{folded, delta(9, "z")}, 5, more("c"), "abcz"},
+		"behind what is folded":    {[]Standing{folded, delta(9, "z")}, 7, more("y"), "abcyz"},
+		"between two":              {[]Standing{set(5, "abc"), delta(9, "z")}, 7, more("y"), "abcyz"},
+		"a content between two":    {[]Standing{set(5, "abc"), delta(9, "z")}, 7, &ShardWrite{Content: []byte("n")}, "nz"},
+		"a copy":                   {[]Standing{set(5, "abc"), delta(9, "z")}, 9, more("z"), "abcz"},
+		"below the first content":  {[]Standing{set(5, "abc")}, 3, more("x"), "abc"},
+		"below the first delta":    {[]Standing{delta(5, "c")}, 3, more("b"), "bc"},
+		"a content below a delta":  {[]Standing{delta(5, "c")}, 3, &ShardWrite{Content: []byte("n")}, "nc"},
+		"a delta that was missing": {[]Standing{set(5, "abc"), gap, delta(9, "z")}, 7, more("y"), "abcyz"},
+		"a first one missing":      {[]Standing{gap, delta(9, "z")}, 7, &ShardWrite{Content: []byte("n")}, "nz"},
+		"a first delta missing":    {[]Standing{gap, delta(9, "z")}, 7, more("y"), "[7]"},
+	} {
+		x := &Writes{Seq: 9, List: c.list}
+		shown := func() string {
+			v, err := x.Value(nil)
+			if err != nil {
+				return fmt.Sprintf("[%d]", x.Missing())
+			}
+			return string(v.Content)
+		}
+		shown() // what was worked out before must not be what is shown after
+		x.Late(c.seq, c.w)
+		if got := shown(); got != c.want || x.Seq != 9 {
+			t.Errorf("%s: it is %q as of %d, want %q as of 9", name, got, x.Seq, c.want)
+		}
+	}
+	x := &Writes{Seq: 5, List: []Standing{set(5, "abc")}}
+	x.Late(3, more("x"))
+	x.Apply(11, &ShardWrite{Restored: 3}) // what stood then is in the log alone
+	if _, err := x.Value(nil); !errors.Is(err, ErrNoContent) || x.Missing() != 3 {
+		t.Errorf("back to a delta on nothing known: %v, %d is missing", err, x.Missing())
+	}
+}
