@@ -169,6 +169,7 @@ type startAt uint8
 const (
 	fromOffset startAt = iota // where we were
 	fromTime                  // a little before the last decision that we have, not before where we were
+	fromSeq                   // where bisection finds the next one: the log may be long, and it was followed nowhere yet
 	fromOldest
 )
 
@@ -189,19 +190,24 @@ func (f *follower) tailed() <-chan tailed {
 
 // startTail begins where the next decision can first be: kafkaMargin before the publisher's time on the last message,
 // or before the time of its intent if that is earlier (a replica that lags publishes long after the other one), but
-// not before where it was. Too late a start shows as a gap: it is repeated from where it was, then from the oldest.
+// not before where it was. Too late a start shows as a gap: it is repeated from where it was, then from where its seq
+// is found, then from the oldest.
 func (f *follower) startTail() {
 	start := fromOldest
 	switch {
+	case f.oldest:
+		f.oldest = false
 	case f.atMs > 0: // not before the offset, which may be hours old: NATS brought what came since
 		start = fromTime
 	case f.offset >= 0:
 		start = fromOffset
+	case f.next > 1:
+		start = fromSeq
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &kafkaTail{found: make(chan tailed, fetchBatch), cancel: cancel, start: start, back: f.offset}
 	f.tail = t
-	r := decisionReader{c: f.c, workspace: f.workspace, partition: f.partition, out: t.found}
+	r := decisionReader{c: f.c, workspace: f.workspace, partition: f.partition, next: f.next, out: t.found}
 	from, ms := f.offset, max(0, f.atMs-kafkaMargin.Milliseconds()) // below zero it would be no time
 	t.done.Go(func() { r.run(ctx, start, from, ms) })
 }
@@ -256,6 +262,8 @@ func (f *follower) tailTooLate(found sequencer.Seq) error {
 		return fmt.Errorf("%w: decision %d is wanted, and hence.decisions begins with %d", ErrGone, f.next, found)
 	case fromTime:
 		f.offset = was.back
+	case fromSeq:
+		f.oldest = true // a second, late copy led astray
 	case fromOffset:
 	}
 	f.startTail()
@@ -289,6 +297,7 @@ func (f *follower) hole() error {
 	t, now := f.tail, f.c.cfg.Clock.Now()
 	if t.start != fromOldest {
 		// What proved the start may have been a second, late copy: only from the oldest record on is the hole certain.
+		f.oldest = true
 		return f.tailTooLate(f.next)
 	}
 	if t.holeNext != f.next {
@@ -317,6 +326,7 @@ type decisionReader struct {
 	c         *Client
 	workspace string
 	partition int32
+	next      sequencer.Seq // that is looked for
 	out       chan<- tailed
 }
 
@@ -381,12 +391,61 @@ func (r decisionReader) read(ctx context.Context, start startAt, offset, ms int6
 
 // begin finds the offset to start from.
 func (r decisionReader) begin(ctx context.Context, start startAt, offset, ms int64) (int64, error) {
-	if start == fromOffset {
+	switch start {
+	case fromOffset:
 		return offset, nil
-	}
-	if start == fromOldest {
+	case fromSeq:
+		return r.seek(ctx)
+	case fromOldest:
 		return StartOffset(ctx, r.c.log, topology.TopicDecisions, r.partition)
+	case fromTime:
 	}
 	at, err := offsetAfter(ctx, ms, r.c.log, topology.TopicDecisions, r.partition)
 	return max(at, offset), err
+}
+
+// seekWithin is how many records may lie before the one that is looked for: to read them costs less than a further
+// step.
+const seekWithin = 512
+
+// seek finds by bisection where the next decision of the workspace can first be. Its decisions lie in the order of
+// their seqs, but for second, late copies: one that leads astray shows as a gap.
+func (r decisionReader) seek(ctx context.Context) (int64, error) {
+	lo, err := StartOffset(ctx, r.c.log, topology.TopicDecisions, r.partition)
+	if err != nil {
+		return 0, err
+	}
+	hi, err := EndOffset(ctx, r.c.log, topology.TopicDecisions, r.partition)
+	if err != nil {
+		return 0, err
+	}
+	for hi-lo > seekWithin {
+		mid := lo + (hi-lo)/2
+		seq, at, err := r.firstFrom(ctx, mid, hi)
+		switch {
+		case err != nil:
+			return 0, err
+		case seq == 0 || seq >= r.next: // none of the workspace, or a later one
+			hi = mid
+		default:
+			lo = at + 1
+		}
+	}
+	return lo, nil
+}
+
+// firstFrom is the first decision of the workspace between two offsets; zero: there is none.
+func (r decisionReader) firstFrom(ctx context.Context, from, to int64) (seq sequencer.Seq, at int64, err error) {
+	err = r.c.cfg.ReadRange(ctx, topology.TopicDecisions, r.partition, from, to, func(rec *kgo.Record) error {
+		if string(rec.Key) != r.workspace {
+			return nil
+		}
+		e, err := topology.ReadCloudEvent(rec.Value)
+		if err != nil || e.Outcome.Workspace != r.workspace {
+			return nil // parked by the processors
+		}
+		seq, at = e.Outcome.Seq, rec.Offset
+		return ErrStop
+	})
+	return seq, at, err
 }

@@ -70,6 +70,7 @@ type follower struct {
 
 	tail     *kafkaTail // runs while NATS cannot be relied on
 	offset   int64      // in hence.decisions. Invariant: everything before it is applied, or it is -1: not known
+	oldest   bool       // the next tail begins with the oldest record: only from there on a hole is certain
 	atMs     int64      // what comes after the last decision that NATS brought is not older in Kafka; zero: not known
 	seenEnd  int64      // the end of hence.decisions when nothing was missing
 	silences int        // looks in a row that found nothing, since what the next pause is for

@@ -47,6 +47,8 @@ func newTailing(t *testing.T, start startAt, next sequencer.Seq) *tailing {
 	case fromTime:
 		f.atMs = 1
 	case fromOldest:
+		f.oldest = true
+	case fromSeq:
 	}
 	f.startTail()
 	t.Cleanup(f.stopTail)
@@ -99,7 +101,7 @@ func TestHoleInTheDecisions(t *testing.T) {
 
 // A tail that did not begin with the oldest record begins again there before anything is called gone.
 func TestHoleAfterAnOffset(t *testing.T) {
-	for _, start := range []startAt{fromOffset, fromTime} {
+	for _, start := range []startAt{fromOffset, fromTime, fromSeq} {
 		f := newTailing(t, start, 5)
 		f.waits(4, 5, 7)
 		if f.tail == nil || f.tail.start != fromOldest || f.tail.proven {

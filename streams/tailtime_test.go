@@ -99,6 +99,46 @@ func TestTailAfterNATS(t *testing.T) {
 	}
 }
 
+// A follower that begins in the middle of a long log, where NATS has nothing, finds its place and does not read all
+// that came before; where a late copy leads astray, it begins with the oldest.
+func TestTailFindsItsPlace(t *testing.T) {
+	f, at := minutely(t)
+	var more []*kgo.Record
+	for seq := sequencer.Seq(101); seq <= 4*seekWithin; seq++ {
+		o := &sequencer.Outcome{Workspace: "shop", Seq: seq, Kind: sequencer.OutcomeBegun}
+		key := "shop"
+		if seq%3 == 0 { // of another workspace of the partition lies a record beside each
+			o.Workspace, key = "office", "office"
+		}
+		value, err := topology.EncodeCloudEvent(o, at(seq), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		more = append(more, &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(key), Value: value,
+			Timestamp: at(seq)})
+	}
+	if err := f.c.log.ProduceSync(t.Context(), more...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	for _, next := range []sequencer.Seq{2, 101, seekWithin + 1, 2*seekWithin + 1, 4*seekWithin - 1} {
+		f.stopTail()
+		f.next, f.offset, f.atMs = next, -1, 0
+		f.startTail()
+		if got := f.found(); got.o.Seq > next || got.o.Seq+2*seekWithin < next {
+			t.Errorf("before %d the tail begins with %d", next, got.o.Seq)
+		}
+	}
+	f.stopTail()
+	f.next, f.offset, f.atMs = 3*seekWithin, -1, 0
+	f.startTail()
+	if err := f.tailTooLate(3*seekWithin + 5); err != nil || f.tail.start != fromOldest {
+		t.Fatalf("a place that is too late: %v, it begins at %d", err, f.tail.start)
+	}
+	if got := f.found(); got.o.Seq != 1 {
+		t.Errorf("the oldest is %d", got.o.Seq)
+	}
+}
+
 // A time that is too late, by clocks that differ, skips nothing that others lie behind: the tail begins again where
 // the follower was, and then with the oldest record.
 func TestTailAfterALateCopy(t *testing.T) {
