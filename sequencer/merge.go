@@ -320,8 +320,8 @@ func (x *Writes) Last() Seq {
 // Merges reports whether deltas stand, or may have to be taken out of what stands. Else the last content is all there
 // is to know.
 func (x *Writes) Merges() bool {
-	return len(x.List) > 1 && slices.ContainsFunc(x.List, func(s Standing) bool { return s.Op != OpSet }) ||
-		len(x.List) > 0 && (x.List[0].Folded || x.List[0].Op != OpSet)
+	return len(x.List) > 0 && x.List[0].Folded ||
+		slices.ContainsFunc(x.List, func(s Standing) bool { return s.Op != OpSet })
 }
 
 // Missing is the decision whose content the value rests on and that is not here; zero: all of it is.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/big"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -40,33 +38,11 @@ func (p *plain) take(seq Seq, w *ShardWrite) {
 func (p *plain) value() (text string, absent bool) {
 	absent = true
 	for _, w := range p.writes {
-		switch w.op {
-		case OpSet:
+		if w.op == OpSet {
 			text, absent = w.text, w.absent
-		case OpAppend:
-			if len(text)+len(w.text) <= MaxMerged {
-				text += w.text
-			}
-			absent = false
-		case OpAdd:
-			absent = false
-			base, ok := new(big.Int), true
-			if text != "" {
-				base, ok = base.SetString(text, 10)
-			}
-			if more, is := new(big.Int).SetString(w.text, 10); ok && is && base.IsInt64() {
-				if sum := base.Add(base, more); sum.IsInt64() {
-					text = sum.String()
-				}
-			}
-		case OpUnion:
-			absent = false
-			lines := slices.DeleteFunc(strings.Split(text+"\n"+w.text, "\n"), func(s string) bool { return s == "" })
-			slices.Sort(lines)
-			if all := slices.Compact(lines); len(strings.Join(all, "\n"))+1 <= MaxMerged {
-				text = strings.Join(append(all, ""), "\n")
-			}
+			continue
 		}
+		text, absent = merged(w.op, text, w.text), false
 	}
 	return text, absent
 }
