@@ -231,7 +231,7 @@ func fillDisk(l *lab, rng *rand.Rand) (bool, time.Time, error) {
 	if err != nil {
 		return false, time.Now(), err
 	}
-	block := make([]byte, 4096)
+	block := make([]byte, 64<<10) // the last one is written in part
 	for err == nil {
 		_, err = f.Write(block)
 	}

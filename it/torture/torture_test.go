@@ -3,6 +3,7 @@ package torture
 import (
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,7 +26,8 @@ const (
 
 const (
 	recoverBound = 90 * time.Second
-	leastCommits = 10 // between two faults: with fewer the next one shows nothing
+	slowRecovery = 5 * time.Second // what took longer says what the parts logged meanwhile
+	leastCommits = 10              // between two faults: with fewer the next one shows nothing
 )
 
 // goals are what a run of slices is to come to.
@@ -208,5 +210,10 @@ func (n *nemesis) strikeOnce(k *aim) error {
 	_, after := n.busy()
 	n.Logf("%s with %d under way: every agent commits again after %v (%d commits so far)", k.name, open,
 		took.Round(time.Millisecond), after)
+	if took > slowRecovery {
+		for _, p := range slices.Concat(n.cars, n.procs) {
+			n.Logf("%s:\n%s", p.name, p.running().Words())
+		}
+	}
 	return nil
 }

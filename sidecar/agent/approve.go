@@ -238,12 +238,12 @@ func (s *Agent) tellApproval(ctx context.Context, id sequencer.TxID, word sequen
 		return err
 	}
 	s.words++
-	inc := s.now()
+	inc := s.liveIncarnation()
 	in := &sequencer.Intent{Kind: sequencer.IntentVerdict, Tx: id, N: s.words, Agent: s.agent, Incarnation: inc,
 		Verdict: &sequencer.Verdict{Approvals: []sequencer.Approval{word}}}
 	o, err := s.ask(ctx, in, func() bool {
 		seen, decided := s.decided(id)
-		if decided || s.now() != inc {
+		if decided || s.liveIncarnation() != inc {
 			return true
 		}
 		// What others say of it meanwhile is no answer to one about other arguments: that one is refused.

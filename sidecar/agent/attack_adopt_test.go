@@ -50,7 +50,7 @@ func (r *rig) endLease(t *testing.T, log *memlog.Log) {
 // live waits until a sidecar has a session younger than another one, and returns its incarnation.
 func (r *rig) live(t *testing.T, former sequencer.Seq) (inc sequencer.Seq) {
 	t.Helper()
-	again := func() bool { inc = r.session.now(); return inc > former }
+	again := func() bool { inc = r.session.liveIncarnation(); return inc > former }
 	if err := r.session.eventually(background(t), again); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (s *Agent) choose(ctx context.Context, group string, winner *tx) error {
 	// the log says so again.
 	in := &sequencer.Intent{Kind: sequencer.IntentSelect, Agent: s.agent, Incarnation: inc, Base: s.view.At(),
 		Select: &sequencer.Select{Group: group, Winner: winner.id}}
-	o, err := s.ask(ctx, in, func() bool { _, known := s.view.Winner(group); return known || s.now() != inc })
+	o, err := s.ask(ctx, in, func() bool { _, known := s.view.Winner(group); return known || s.liveIncarnation() != inc })
 	if err != nil {
 		return err
 	}

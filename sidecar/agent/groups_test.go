@@ -116,7 +116,7 @@ func TestChooseLostBranch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	joined := func() bool { now := a.session.now(); return now != 0 && now != former }
+	joined := func() bool { now := a.session.liveIncarnation(); return now != 0 && now != former }
 	if err := a.session.eventually(ctx, joined); err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,8 @@ func (s *Agent) firstLogic(ctx context.Context) (uint32, error) {
 
 // enterSession makes a decided join the current session.
 func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.Time) error {
-	if err := s.resolve(ctx, seq); err != nil {
+	nowhere, err := s.resolve(ctx, seq)
+	if err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.StartResolved)
@@ -112,8 +113,8 @@ func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.T
 		return fmt.Errorf("put what has to pass first into the journal: %w", err)
 	}
 	failpoint.Hit(failpoint.SessionBefore)
-	err := s.delivery.Session(journal.JoinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq,
-		Boot: s.delivery.Boot, Since: s.formers.MayHaveHadOthers()})
+	err = s.delivery.Session(journal.JoinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq,
+		Boot: s.delivery.Boot, Since: s.formers.MayHaveHadOthers(), Nowhere: nowhere})
 	if err != nil {
 		return fmt.Errorf("begin the session in the journal: %w", err)
 	}
@@ -216,11 +217,12 @@ func (s *Agent) adopt(l *journal.Ledger) {
 }
 
 // resolve reads how the former process's transactions ended. The join has ended its lease, so each of them is decided
-// before it, or never reached the log.
-func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) error {
+// before it, or never reached the log. Those it returns, for the journal: without it each later start would read the
+// log from where the oldest of them began.
+func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequencer.TxID, err error) {
 	records := s.unresolved
 	if len(records) == 0 {
-		return nil
+		return nil, nil
 	}
 	from := join
 	for _, r := range records {
@@ -240,7 +242,7 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) error {
 		return o.Seq >= s.view.At()
 	})
 	if s.resolves++; !read && !errors.Is(err, streams.ErrGone) && s.resolves < maxResolves {
-		return fmt.Errorf("read how the former session's transactions ended: %w", err)
+		return nil, fmt.Errorf("read how the former session's transactions ended: %w", err)
 	}
 	if !read {
 		s.log.Error("how the former session's sealed transactions ended is not known", "count", len(records), "cause", err)
@@ -250,9 +252,12 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) error {
 		if others || !read { // others may have worked on it
 			s.settle.Share(r.Tx)
 		}
+		if t := s.txs[r.Tx]; read && t != nil && t.outcome == nil && (r.Decided == nil || r.Decided.Seq == 0) {
+			nowhere = append(nowhere, r.Tx)
+		}
 	}
 	s.unresolved = nil
-	return nil
+	return nowhere, nil
 }
 
 // resolved: the log was read for a transaction of the former process, or cannot be.

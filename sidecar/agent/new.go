@@ -143,7 +143,7 @@ func (s *Agent) Health() (out api.Standing) {
 			parts["journal"] = s.unopened
 		}
 		out = api.Standing{Agent: s.agent, Parts: parts, Record: s.delivery.Refused(), Refused: s.notLetIn(),
-			Displaced: uint64(s.formers.Displaced()), Owed: s.owing(), Incarnation: uint64(s.now())}
+			Displaced: uint64(s.formers.Displaced()), Owed: s.owing(), Incarnation: uint64(s.liveIncarnation())}
 	})
 	return out
 }
@@ -154,7 +154,7 @@ func (s *Agent) measured() {
 	m.Gauge("hence_sidecar_session_live", "1 while it has joined the log; else nothing can begin.", func() float64 {
 		live := 1.0
 		s.loop.Run(func() {
-			if s.now() == 0 {
+			if s.liveIncarnation() == 0 {
 				live = 0
 			}
 		})

@@ -138,8 +138,9 @@ func (s *Agent) setTools(ctx context.Context, server string, tools map[string]st
 			maxServerTools)
 	}
 	s.registry.replace(server, tools)
-	inc := s.now()
-	o, err := s.ask(ctx, s.registry.intent(server, s.agent, inc), func() bool { return inc == 0 || s.now() != inc })
+	inc := s.liveIncarnation()
+	over := func() bool { return inc == 0 || s.liveIncarnation() != inc }
+	o, err := s.ask(ctx, s.registry.intent(server, s.agent, inc), over)
 	switch {
 	case err != nil: // it may be in the log: the next try has a later generation, and says it again
 		s.registry.replace(server, former)
@@ -169,9 +170,10 @@ func (s *Agent) announceTool(ctx context.Context, server, name, signature string
 	if err != nil {
 		return nil, err
 	}
-	inc := s.now()
+	inc := s.liveIncarnation()
 	in := s.registry.intent(server, s.agent, inc)
-	o, err := s.ask(ctx, in, func() bool { return inc == 0 || s.now() != inc }) // the next session waits for the turn
+	over := func() bool { return inc == 0 || s.liveIncarnation() != inc } // the next session waits for the turn
+	o, err := s.ask(ctx, in, over)
 	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
 		err = words.NotTaken(o, "tool %s of server %s is not registered", name, server)
 		if o.Code == sequencer.CodeLimit {
@@ -199,7 +201,7 @@ func (s *Agent) registerRest(ctx context.Context, server, name string, inc seque
 	if len(s.registry.servers[server]) == 0 {
 		return
 	}
-	o, err := s.ask(ctx, s.registry.intent(server, s.agent, inc), func() bool { return s.now() != inc })
+	o, err := s.ask(ctx, s.registry.intent(server, s.agent, inc), func() bool { return s.liveIncarnation() != inc })
 	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
 		delete(s.registry.servers, server) // as in the log
 	}

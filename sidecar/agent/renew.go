@@ -90,7 +90,7 @@ func (s *Agent) stretchLease(ctx context.Context, takes time.Duration) error {
 		if _, err := s.append(ctx, ask); err == nil {
 			_ = s.loop.Until(ctx, func() bool {
 				return s.lease.Left() > takes ||
-					s.now() == 0
+					s.liveIncarnation() == 0
 			})
 		}
 	}

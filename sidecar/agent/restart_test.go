@@ -108,6 +108,37 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// A seal that never reached the log is looked for by the next start alone. Those after it know that it is nowhere: else
+// each would read the log from where that transaction began, for as long as the journal is kept.
+func TestCrashLooksOnce(t *testing.T) {
+	log := newLog()
+	door := log.Door()
+	a, ctx := start(t, "a", door), background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	if err := tx.Write(ctx, "shard:/x", []byte("1"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	door.FailAppends(1 << 20)
+	short, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { _, _ = tx.Seal(short) }()
+	sealed := func() bool { return a.session.txs[sequencer.TxID(tx.ID())].phase == phaseSealed }
+	if err := a.session.eventually(ctx, sealed); err != nil {
+		t.Fatal(err)
+	}
+	last := a
+	for start, want := range []int{1, 0, 0} {
+		last = last.crash(t, log.Door(), nil)
+		if got := inside(last.session, func() int { return last.session.resolves }); got != want {
+			t.Errorf("start %d has looked through the log %d times, want %d", start+1, got, want)
+		}
+		_, err := last.client.Tx(tx.ID()).Seal(ctx)
+		if p := problemIn(t, err); p.Status != 410 || p.Code != api.CodeSessionLost {
+			t.Errorf("start %d says %+v", start+1, p)
+		}
+	}
+}
+
 // Until a sidecar that was started again has read the log it says so, and tells nobody to do again what may be
 // committed; when the log cannot be read that far back it says that.
 func TestCrashBeforeTheLogIsRead(t *testing.T) {
@@ -139,13 +170,16 @@ func TestCrashBeforeTheLogIsRead(t *testing.T) {
 		t.Errorf("the successor: %+v", next.Opened())
 	}
 
-	lost := a.crash(t, shortLog{Door: log.Door(), from: log.Seq()}, nil)
-	_, err := lost.client.Tx(sealed).Retry(ctx)
-	if p := problemIn(t, err); p.Status != 410 || p.Code != api.CodeForgotten || p.Retryable {
-		t.Errorf("sealed, and the log is shortened: %+v", p)
-	}
-	if _, err = lost.client.Tx(open.ID()).Seal(ctx); problemIn(t, err).Code != api.CodeSessionLost {
-		t.Errorf("open, and the log is shortened: %v", err)
+	lost := a
+	for range 2 { // also of a start whose former one could not read it either
+		lost = lost.crash(t, shortLog{Door: log.Door(), from: log.Seq()}, nil)
+		_, err := lost.client.Tx(sealed).Retry(ctx)
+		if p := problemIn(t, err); p.Status != 410 || p.Code != api.CodeForgotten || p.Retryable {
+			t.Errorf("sealed, and the log is shortened: %+v", p)
+		}
+		if _, err = lost.client.Tx(open.ID()).Seal(ctx); problemIn(t, err).Code != api.CodeSessionLost {
+			t.Errorf("open, and the log is shortened: %v", err)
+		}
 	}
 }
 
@@ -284,7 +318,7 @@ func TestSuperseded(t *testing.T) {
 	ctx := background(t)
 	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
 	second := start(t, "a", log.Door())
-	seen := func() bool { return a.session.now() == 0 }
+	seen := func() bool { return a.session.liveIncarnation() == 0 }
 	if err := a.session.eventually(ctx, seen); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +328,7 @@ func TestSuperseded(t *testing.T) {
 	if _, err := a.client.Get(ctx, "shard:/x"); err != nil {
 		t.Fatalf("a request to the first one: %v", err)
 	}
-	if err := second.session.eventually(ctx, func() bool { return second.session.now() == 0 }); err != nil {
+	if err := second.session.eventually(ctx, func() bool { return second.session.liveIncarnation() == 0 }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -309,7 +309,7 @@ func TestToolsAgain(t *testing.T) {
 	if err := log.Tick(200); err != nil {
 		t.Fatal(err)
 	}
-	again := func() bool { now := a.session.now(); return now != 0 && now != inc }
+	again := func() bool { now := a.session.liveIncarnation(); return now != 0 && now != inc }
 	if err := a.session.eventually(ctx, again); err != nil {
 		t.Fatal(err)
 	}

@@ -61,8 +61,8 @@ func (s *Agent) await(ctx context.Context) error {
 	return wait
 }
 
-// now is the incarnation of the live session; zero: there is none.
-func (s *Agent) now() sequencer.Seq {
+// liveIncarnation is the one of the live session; zero: there is none.
+func (s *Agent) liveIncarnation() sequencer.Seq {
 	if !s.live {
 		return 0
 	}

@@ -196,7 +196,7 @@ func inside[T any](s *Agent, read func() T) (out T) {
 }
 
 // inc is the incarnation of the live session; zero: there is none.
-func (s *Agent) inc() sequencer.Seq { return inside(s, s.now) }
+func (s *Agent) inc() sequencer.Seq { return inside(s, s.liveIncarnation) }
 
 // busy takes every task that an agent may have until the function that it returns is called.
 func (s *Agent) busy() (free func()) {

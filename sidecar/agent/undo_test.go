@@ -159,7 +159,7 @@ func TestLeaseEndsInSettlement(t *testing.T) {
 			ended = ended || o.Kind == sequencer.OutcomeLeaseEnded
 		}
 	}
-	if err := a.session.eventually(ctx, func() bool { return a.session.now() > former }); err != nil {
+	if err := a.session.eventually(ctx, func() bool { return a.session.liveIncarnation() > former }); err != nil {
 		t.Fatal(err)
 	}
 	world.set(func() { delete(world.block, "mail") })

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func TestJournalRewrite(t *testing.T) {
 	ok(d.Close()) // rewrites: the limit is one byte
 	d = open()
 	after := d.Ledger
-	if len(after.Pending) != 4 || len(before.Pending) != 4 || after.Joined != before.Joined {
+	if len(after.Pending) != 4 || len(before.Pending) != 4 || !reflect.DeepEqual(after.Joined, before.Joined) {
 		t.Fatalf("pending %d, joined %+v", len(after.Pending), after.Joined)
 	}
 	if len(after.Loose[""]) != 1 || after.Loose[""][0].Scope != "shard:/loose2" {

@@ -60,6 +60,12 @@ func (l *Ledger) join(j JoinedRecord) {
 		l.Mixed = fmt.Errorf("session %d of %s in %s follows session %d of %s in %s", j.Incarnation, j.Agent, j.Workspace,
 			was.Incarnation, was.Agent, was.Workspace)
 	}
+	for _, id := range j.Nowhere {
+		if t := l.Txs[id]; t != nil {
+			t.Nowhere = true
+		}
+	}
+	j.Nowhere = nil // its transactions have it
 	if l.Joined = j; j.Since == 0 {
 		l.Joining = nil // else who looks for others tells them from its own by these
 	}

@@ -52,6 +52,8 @@ type JoinedRecord struct {
 	// Since is the session after which other processes of this agent may have been in its place, unknown to this
 	// journal, up to this session; zero: none were.
 	Since sequencer.Seq `json:",omitempty"`
+	// Nowhere are transactions of earlier sessions of which the log was found to have nothing when this one began.
+	Nowhere []sequencer.TxID `json:",omitempty"`
 }
 
 // TxRecord is what a transaction's journal entries come to.
@@ -72,15 +74,16 @@ type TxRecord struct {
 	Shared      bool              `json:",omitempty"` // somebody else has owned its settlement: the log knows more
 	Boot        string            `json:",omitempty"` // of the machine while it was begun
 	Plan        []string          `json:",omitempty"` // ids of planned calls, by index; empty: no plan names it
+	Nowhere     bool              `json:",omitempty"` // the log was read up to a later session, and has nothing of it
 
 	effects []*gate.Progress // by index; nil once settled
 }
 
-// Vain says that an earlier session began the transaction and left nothing of it: no seal, no call, no act of the
-// agent's own. However the log ended it, there is nothing to find out.
+// Vain says that the log has nothing to tell of a transaction of an earlier session: it was looked through for it, and
+// nothing of it comes any more, or the transaction left no seal, no call, and no act of the agent's own.
 func (t *TxRecord) Vain(joined sequencer.Seq) bool {
-	return t.Incarnation < joined && !t.Sealed && t.Decided == nil && len(t.effects) == 0 && len(t.Own) == 0 &&
-		t.Told == nil && !t.Foreign
+	return t.Nowhere || t.Incarnation < joined && !t.Sealed && t.Decided == nil && len(t.effects) == 0 &&
+		len(t.Own) == 0 && t.Told == nil && !t.Foreign
 }
 
 // DecidedRecord is what a decision, a seal or a settlement made of a transaction; the record's kind says which.

@@ -22,6 +22,32 @@ func told(t *testing.T, l *Ledger, kind byte, v any) {
 	}
 }
 
+// What a start has not found in the log stays so through a rewriting of the journal, whatever the transaction had; what
+// the log may still say something of is looked for again.
+func TestNowhereStays(t *testing.T) {
+	l := newLedger()
+	told(t, l, RecordJoined, JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 3})
+	for _, id := range []sequencer.TxID{"a.3.1", "a.3.2", "a.3.3"} {
+		told(t, l, RecordBegun, TxRecord{Tx: id, Incarnation: 3, Base: 2})
+		told(t, l, recordEffect, gate.Progress{Effect: gate.Effect{Tx: id}})
+		told(t, l, RecordSealed, DecidedRecord{Tx: id, Calls: 1})
+	}
+	told(t, l, RecordDecided, DecidedRecord{Tx: "a.3.2", State: "aborted"}) // by the view alone
+	told(t, l, RecordJoined, JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 9,
+		Nowhere: []sequencer.TxID{"a.3.1", "a.3.2", "a.3.0"}})
+	again := newLedger()
+	for _, r := range must(l.Records())(t) {
+		if err := again.apply(append([]byte{r.Kind}, r.Body...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[sequencer.TxID]bool{"a.3.1": true, "a.3.2": true, "a.3.3": false} {
+		if now, rewritten := l.Txs[id].Vain(9), again.Txs[id].Vain(9); now != want || rewritten != want {
+			t.Errorf("%s: the log has nothing to tell: %v, rewritten %v, want %v", id, now, rewritten, want)
+		}
+	}
+}
+
 // A transaction in which an agent may have acted by itself is not forgotten before it is settled.
 func TestForgetKeepsOwnActs(t *testing.T) {
 	for name, own := range map[string]*OwnRecord{

@@ -296,7 +296,7 @@ type Slot interface {
 
 // leftover is what is left to do of a residue.
 type leftover struct {
-	tool    gate.Tool     // what the residue is of
+	tool    gate.Tool     // of which the residue is, also where its compensation is what is called
 	call    gate.Call     // the same, or its compensation
 	takes   time.Duration // at most, by the declaration of what is called
 	adapter gate.Adapter
