@@ -19,7 +19,7 @@ const skewWorkers = 32
 // TestWriteSkew lets pairs of transactions, from two sidecars, both read x and y before either seals, and each write
 // one of them. Both committing is write skew; none committing is needless.
 func TestWriteSkew(t *testing.T) {
-	pairs := harness.Number(t, "HENCE_IT_PAIRS", harness.OnReal(20_000, harness.Sample(2_000)))
+	pairs := harness.Number(t, "HENCE_IT_PAIRS", harness.OnReal(8_000, harness.Sample(2_000)))
 	d := harness.Deploy(t, harness.Start(t))
 	a, b := d.Sidecar(t, "agent-a"), d.Sidecar(t, "agent-b")
 	var both, one, none, next atomic.Int64

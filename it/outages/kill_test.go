@@ -96,7 +96,7 @@ type landing struct {
 // again. The demo ends, its check holds, and nothing that an agent was told of is missing.
 func TestKill(t *testing.T) {
 	t.Parallel() // it waits for programs of its own
-	rounds := harness.Number(t, "HENCE_IT_KILLS", harness.OnReal(2, 1))
+	rounds := harness.Number(t, "HENCE_IT_KILLS", 1)
 	servers := harness.StartOwn(t)
 	landed, void := map[string]int{}, map[string]int{}
 	enough := func() bool {
