@@ -197,7 +197,7 @@ func (l *lab) startSidecars(dir string) {
 		name := fmt.Sprint("agent-", i+1)
 		args := append([]string{"sidecar", "--agent", name, "--workspace", l.workspace, "--listen",
 			net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "--data-dir", l.disk(dir, i), "--policy", policy, "--token",
-			token, "--output", "json"}, l.addresses(groupSide)...)
+			token, "--output", "json", "--log-level", "info"}, l.addresses(groupSide)...)
 		p := &part{lab: l, name: name, args: args, disk: l.disk(dir, i), url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 		l.must(p.start())
 		l.cars = append(l.cars, p)

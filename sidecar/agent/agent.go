@@ -127,7 +127,9 @@ type past struct {
 	notice     journal.Notice      // what the agent read before is lost: each conversation's next request is told
 	unnoted    bool                // that it is owed is not in the journal yet
 	unresolved []*journal.TxRecord // sealed by the process before this one; how they ended is not known yet
-	resolves   int
+	resolves   int                 // tries that read nothing
+	readTo     sequencer.Seq       // the log was read up to here by a try that did not get to its end; zero: none was
+	others     bool                // by then another process of this agent was let in
 }
 
 // ownTxs are the transactions of this agent.

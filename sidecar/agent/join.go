@@ -228,11 +228,11 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequ
 	for _, r := range records {
 		from = min(from, r.Base)
 	}
+	from = max(from, s.readTo) // a try goes on where the one before it was stopped
 	ctx, cancel := s.clock.Within(ctx, resolveTry)
 	defer cancel()
-	others := false
 	read, err := s.settle.Through(ctx, from, func(o *sequencer.Outcome) (last bool) {
-		others = others || s.formers.IsOthers(o)
+		s.readTo, s.others = o.Seq, s.others || s.formers.IsOthers(o)
 		if t := s.txs[o.Tx]; t != nil && t.outcome == nil {
 			s.observeTx(t, o)
 		} else if t != nil {
@@ -241,7 +241,12 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequ
 		s.settle.ObserveDebt(o)
 		return o.Seq >= s.view.At()
 	})
-	if s.resolves++; !read && !errors.Is(err, streams.ErrGone) && s.resolves < maxResolves {
+	s.log.Info("the log was read for how the former session's transactions ended", "count", len(records),
+		"from", uint64(from), "join", uint64(join), "whole", read)
+	if s.readTo <= from {
+		s.resolves++
+	}
+	if !read && !errors.Is(err, streams.ErrGone) && s.resolves < maxResolves {
 		return nil, fmt.Errorf("read how the former session's transactions ended: %w", err)
 	}
 	if !read {
@@ -249,7 +254,7 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequ
 	}
 	for _, r := range records {
 		s.resolved(r, read)
-		if others || !read { // others may have worked on it
+		if s.others || !read { // others may have worked on it
 			s.settle.Share(r.Tx)
 		}
 		if t := s.txs[r.Tx]; read && t != nil && t.outcome == nil && (r.Decided == nil || r.Decided.Seq == 0) {
@@ -276,7 +281,7 @@ func (s *Agent) resolved(r *journal.TxRecord, read bool) {
 	}
 }
 
-// maxResolves is how often a start tries to read how its predecessor's transactions ended.
+// maxResolves is how often a start tries in vain to read on in the log for how its predecessor's transactions ended.
 const maxResolves = 3
 
 // What a start has learned of the time before it, and what rests on that, is in the journal first: the next start has

@@ -127,10 +127,10 @@ func TestCrashLooksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := a
-	for start, want := range []int{1, 0, 0} {
+	for start := range 3 {
 		last = last.crash(t, log.Door(), nil)
-		if got := inside(last.session, func() int { return last.session.resolves }); got != want {
-			t.Errorf("start %d has looked through the log %d times, want %d", start+1, got, want)
+		if to := inside(last.session, func() sequencer.Seq { return last.session.readTo }); (to > 0) != (start == 0) {
+			t.Errorf("start %d has read the log up to %d for it", start+1, to)
 		}
 		_, err := last.client.Tx(tx.ID()).Seal(ctx)
 		if p := problemIn(t, err); p.Status != 410 || p.Code != api.CodeSessionLost {
@@ -200,6 +200,39 @@ func (l unreadLog) Follow(ctx context.Context, workspace string, after sequencer
 		}
 	}
 	return l.Door.Follow(ctx, workspace, after, apply)
+}
+
+// A start that cannot read the whole log at once goes on where it was stopped, and does not give up while it gets ahead.
+func TestCrashReadsOn(t *testing.T) {
+	log := newLog()
+	door := log.Door()
+	a, b, ctx := start(t, "a", door), start(t, "b", log.Door()), background(t)
+	sealed := sealUnanswered(t, a, door, log)
+	for n := range 2 * maxResolves {
+		must(b.client.Put(ctx, "shard:/y", []byte{byte(n)}, client.WriteOptions{}))(t)
+	}
+	again := a.crash(t, choppyLog{Door: log.Door(), from: log.Seq()}, nil)
+	if d := must(again.client.Tx(sealed).Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Errorf("sealed before the crash: %+v", d)
+	}
+}
+
+// choppyLog has its former decisions one at a time.
+type choppyLog struct {
+	*memlog.Door
+	from sequencer.Seq
+}
+
+func (l choppyLog) Follow(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way) error) error {
+	had := false
+	return l.Door.Follow(ctx, workspace, after, func(o *sequencer.Outcome, way streams.Way) error {
+		if had && o.Seq < l.from {
+			return errors.New("chopped")
+		}
+		had = true
+		return apply(o, way)
+	})
 }
 
 // shortLog has lost its first decisions.
