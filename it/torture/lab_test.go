@@ -26,7 +26,7 @@ import (
 const (
 	agents     = 4                // sidecars, each a process
 	workers    = 5                // conversations of one agent
-	diskSize   = "512m"           // of one sidecar's file system: a journal has up to 50 MB, and what is moved aside stays
+	diskSize   = "512m"           // of one sidecar's file system: a journal has up to 50 MB, moved aside too
 	serveBound = 90 * time.Second // until a part that was started serves
 	token      = "a-token-of-the-torture-lab"
 	groupSide  = "SIDECARS"   // listener of Kafka that sidecars use

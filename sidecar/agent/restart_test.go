@@ -108,8 +108,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// A seal that never reached the log is looked for by the next start alone. Those after it know that it is nowhere: else
-// each would read the log from where that transaction began, for as long as the journal is kept.
+// A seal that never reached the log is looked for by the next start alone. Those after it know that it is nowhere:
+// else each would read the log from where that transaction began, for as long as the journal is kept.
 func TestCrashLooksOnce(t *testing.T) {
 	log := newLog()
 	door := log.Door()
@@ -202,7 +202,7 @@ func (l unreadLog) Follow(ctx context.Context, workspace string, after sequencer
 	return l.Door.Follow(ctx, workspace, after, apply)
 }
 
-// A start that cannot read the whole log at once goes on where it was stopped, and does not give up while it gets ahead.
+// A start that cannot read the whole log at once goes on where it was stopped, and does not give up while it gets on.
 func TestCrashReadsOn(t *testing.T) {
 	log := newLog()
 	door := log.Door()

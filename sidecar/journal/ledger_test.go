@@ -22,8 +22,8 @@ func told(t *testing.T, l *Ledger, kind byte, v any) {
 	}
 }
 
-// What a start has not found in the log stays so through a rewriting of the journal, whatever the transaction had; what
-// the log may still say something of is looked for again.
+// What a start has not found in the log stays so through a rewriting of the journal, whatever the transaction had. Of
+// what the log may still say something is looked for again.
 func TestNowhereStays(t *testing.T) {
 	l := newLedger()
 	told(t, l, RecordJoined, JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 3})
