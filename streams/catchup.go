@@ -207,7 +207,8 @@ func (f *follower) startTail() {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &kafkaTail{found: make(chan tailed, fetchBatch), cancel: cancel, start: start, back: f.offset}
 	f.tail = t
-	r := decisionReader{c: f.c, workspace: f.workspace, partition: f.partition, next: f.next, out: t.found}
+	r := decisionReader{c: f.c, workspace: f.workspace, partition: f.partition, aim: f.next - min(f.before, f.next-1),
+		out: t.found}
 	from, ms := f.offset, max(0, f.atMs-kafkaMargin.Milliseconds()) // below zero it would be no time
 	t.done.Go(func() { r.run(ctx, start, from, ms) })
 }
@@ -262,8 +263,9 @@ func (f *follower) tailTooLate(found sequencer.Seq) error {
 		return fmt.Errorf("%w: decision %d is wanted, and hence.decisions begins with %d", ErrGone, f.next, found)
 	case fromTime:
 		f.offset = was.back
-	case fromSeq:
-		f.oldest = true // a second, late copy led astray
+	case fromSeq: // late copies led astray, of as many decisions as a replica may be behind
+		f.oldest = f.before >= f.next
+		f.before = max(seekBefore, 8*f.before)
 	case fromOffset:
 	}
 	f.startTail()
@@ -326,7 +328,7 @@ type decisionReader struct {
 	c         *Client
 	workspace string
 	partition int32
-	next      sequencer.Seq // that is looked for
+	aim       sequencer.Seq // of which seek looks for the place
 	out       chan<- tailed
 }
 
@@ -408,8 +410,11 @@ func (r decisionReader) begin(ctx context.Context, start startAt, offset, ms int
 // step.
 const seekWithin = 512
 
-// seek finds by bisection where the next decision of the workspace can first be. Its decisions lie in the order of
-// their seqs, but for second, late copies: one that leads astray shows as a gap.
+// seekBefore is how long before the decision that is looked for seek aims, once late copies have led it astray.
+const seekBefore = 1024
+
+// seek finds by bisection where a decision of the workspace can first be. They lie in the order of their seqs, but for
+// second, late copies: those of a replica that was away lie among later ones. A place that is too late shows as a gap.
 func (r decisionReader) seek(ctx context.Context) (int64, error) {
 	lo, err := StartOffset(ctx, r.c.log, topology.TopicDecisions, r.partition)
 	if err != nil {
@@ -425,7 +430,7 @@ func (r decisionReader) seek(ctx context.Context) (int64, error) {
 		switch {
 		case err != nil:
 			return 0, err
-		case seq == 0 || seq >= r.next: // none of the workspace, or a later one
+		case seq == 0 || seq >= r.aim: // none of the workspace, or a later one
 			hi = mid
 		default:
 			lo = at + 1

@@ -68,14 +68,15 @@ type follower struct {
 	ahead  map[sequencer.Seq]early // Invariant: all of them are after next, and at most maxAhead
 	faults faultCounter
 
-	tail     *kafkaTail // runs while NATS cannot be relied on
-	offset   int64      // in hence.decisions. Invariant: everything before it is applied, or it is -1: not known
-	oldest   bool       // the next tail begins with the oldest record: only from there on a hole is certain
-	atMs     int64      // what comes after the last decision that NATS brought is not older in Kafka; zero: not known
-	seenEnd  int64      // the end of hence.decisions when nothing was missing
-	silences int        // looks in a row that found nothing, since what the next pause is for
-	looks    int        // the same since the last decision; our own appends do not begin it again
-	due      time.Time  // when it looks by itself
+	tail     *kafkaTail    // runs while NATS cannot be relied on
+	offset   int64         // in hence.decisions. Invariant: everything before it is applied, or it is -1: not known
+	oldest   bool          // the next tail begins with the oldest record: only from there on a hole is certain
+	before   sequencer.Seq // so long before the next decision bisection aims: late copies of a replica lead it astray
+	atMs     int64         // what comes after the last decision that NATS brought is not older in Kafka; zero: not known
+	seenEnd  int64         // the end of hence.decisions when nothing was missing
+	silences int           // looks in a row that found nothing, since what the next pause is for
+	looks    int           // the same since the last decision; our own appends do not begin it again
+	due      time.Time     // when it looks by itself
 }
 
 type early struct {

@@ -131,11 +131,54 @@ func TestTailFindsItsPlace(t *testing.T) {
 	f.stopTail()
 	f.next, f.offset, f.atMs = 3*seekWithin, -1, 0
 	f.startTail()
-	if err := f.tailTooLate(3*seekWithin + 5); err != nil || f.tail.start != fromOldest {
-		t.Fatalf("a place that is too late: %v, it begins at %d", err, f.tail.start)
+	for _, want := range []startAt{fromSeq, fromSeq, fromOldest} { // 1024 before, 8192 before, which is all of it
+		if err := f.tailTooLate(3*seekWithin + 5); err != nil || f.tail.start != want {
+			t.Fatalf("a place that is too late: %v, it begins at %d, want %d", err, f.tail.start, want)
+		}
 	}
 	if got := f.found(); got.o.Seq != 1 {
 		t.Errorf("the oldest is %d", got.o.Seq)
+	}
+}
+
+// A replica that was away publishes second copies among later decisions of the other one. A place among those is found
+// without reading all that came before.
+func TestTailFindsItsPlaceAmongLateCopies(t *testing.T) {
+	f, at := minutely(t)
+	const away, all = 3_000, 9_000 // the replica is behind by so many, from 4,000 on
+	var more []*kgo.Record
+	put := func(seq sequencer.Seq, now sequencer.Seq) {
+		o := &sequencer.Outcome{Workspace: "shop", Seq: seq, Kind: sequencer.OutcomeBegun}
+		value, err := topology.EncodeCloudEvent(o, at(now), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		more = append(more, &kgo.Record{Topic: topology.TopicDecisions, Key: []byte("shop"), Value: value,
+			Timestamp: at(now)})
+	}
+	for seq := sequencer.Seq(101); seq <= all; seq++ {
+		put(seq, seq)
+		for late := range sequencer.Seq(3) { // in a burst, until it has caught up
+			if copied := 4_000 - away + 3*(seq-4_000) + late; seq > 4_000 && copied < seq {
+				put(copied, seq)
+			}
+		}
+	}
+	if err := f.c.log.ProduceSync(t.Context(), more...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	for next := sequencer.Seq(1_500); next < all; next += 250 {
+		f.stopTail()
+		f.next, f.offset, f.atMs, f.before = next, -1, 0, 0
+		f.startTail()
+		for f.next == next {
+			if err := f.fromTail(f.found()); err != nil {
+				t.Fatal(err)
+			}
+			if f.tail.start == fromOldest {
+				t.Fatalf("before %d all is read", next)
+			}
+		}
 	}
 }
 
