@@ -264,7 +264,7 @@ func (f *follower) tailTooLate(found sequencer.Seq) error {
 	case fromTime:
 		f.offset = was.back
 	case fromSeq: // late copies led astray, of as many decisions as a replica may be behind
-		f.oldest = f.before >= f.next
+		f.oldest = f.oldest || f.before >= f.next
 		f.before = max(seekBefore, 8*f.before)
 	case fromOffset:
 	}
