@@ -30,8 +30,11 @@ const (
 	leastCommits = 10              // between two faults: with fewer the next one shows nothing
 )
 
-// goals are what a run of slices is to come to.
+// goals are what a run of slices is to come to: so many kills of each part, so many faults of each of the first kinds,
+// and of the others a fifth.
 type goals struct{ kills, faults, commits int }
+
+const firstKinds = 20
 
 // TestTorture is one slice: agents work, the nemesis strikes until the goals are reached or the time is over, and the
 // checkers judge. A fault is void where it did not land, or where nothing was under way.
@@ -121,9 +124,12 @@ func (n *nemesis) aimAt(goal goals) {
 			}
 		}
 		times := goal.faults
-		if k.kills {
+		switch {
+		case k.kills:
 			times = goal.kills
 			n.Crashes = append(n.Crashes, k.name)
+		case len(n.able) >= firstKinds:
+			times = (goal.faults + 4) / 5
 		}
 		n.able = append(n.able, aim{k, times})
 	}
