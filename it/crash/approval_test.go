@@ -109,8 +109,8 @@ func TestApprovalFailover(t *testing.T) {
 	}
 }
 
-// offer makes a call that waits for approval, and returns its transaction. A sidecar that has just begun may need longer
-// for its first one than the request waits: then nothing of it was begun.
+// offer makes a call that waits for approval, and returns its transaction. A sidecar that has just begun may need
+// longer for its first one than the request waits: then nothing of it was begun.
 func (l *busLab) offer(n int) (tx string) {
 	l.tb.Helper()
 	harness.Eventually(l.tb, crashBound, func() error {
