@@ -165,7 +165,9 @@ func (w *twin) startUndoing(r *twinRetraction) {
 			}
 			if x.Shard && x.Op == sequencer.OpSet && g.shard == nil {
 				v := w.contentUnder(r, x.Scope)
-				if g.kept = g.kept || v.Seq > t.decision; v.Seq <= t.decision {
+				if w.rules.Logic > 3 && v.Seq > t.decision { // a tombstone has taken it away since
+					g.kept = true
+				} else {
 					g.shard = v
 				}
 			}
