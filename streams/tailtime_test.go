@@ -33,17 +33,28 @@ func minutely(t *testing.T) (f *tailing, at func(sequencer.Seq) time.Time) {
 	t.Cleanup(f.c.Close)
 	at = func(seq sequencer.Seq) time.Time { return time.Unix(0, 0).Add(time.Duration(seq) * time.Minute) }
 	for seq := sequencer.Seq(1); seq <= 100; seq++ {
-		o := &sequencer.Outcome{Workspace: "shop", Seq: seq, Kind: sequencer.OutcomeBegun}
-		value, err := topology.EncodeCloudEvent(o, at(seq), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &kgo.Record{Topic: topology.TopicDecisions, Key: []byte("shop"), Value: value, Timestamp: at(seq)}
-		if err := f.c.log.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		f.publish(decided(t, "shop", seq, at(seq)))
 	}
 	return f, at
+}
+
+// decided is the record of a decision that was published at a time.
+func decided(t *testing.T, workspace string, seq sequencer.Seq, at time.Time) *kgo.Record {
+	t.Helper()
+	o := &sequencer.Outcome{Workspace: workspace, Seq: seq, Kind: sequencer.OutcomeBegun}
+	value, err := topology.EncodeCloudEvent(o, at, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(workspace), Value: value, Timestamp: at}
+}
+
+// publish appends records to hence.decisions.
+func (f *tailing) publish(records ...*kgo.Record) {
+	f.t.Helper()
+	if err := f.c.log.ProduceSync(f.t.Context(), records...).FirstErr(); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // brings gives the follower a decision as NATS does, published at a time, of an intent of another.
@@ -105,21 +116,13 @@ func TestTailFindsItsPlace(t *testing.T) {
 	f, at := minutely(t)
 	var more []*kgo.Record
 	for seq := sequencer.Seq(101); seq <= 4*seekWithin; seq++ {
-		o := &sequencer.Outcome{Workspace: "shop", Seq: seq, Kind: sequencer.OutcomeBegun}
-		key := "shop"
+		workspace := "shop"
 		if seq%3 == 0 { // of another workspace of the partition lies a record beside each
-			o.Workspace, key = "office", "office"
+			workspace = "office"
 		}
-		value, err := topology.EncodeCloudEvent(o, at(seq), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		more = append(more, &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(key), Value: value,
-			Timestamp: at(seq)})
+		more = append(more, decided(t, workspace, seq, at(seq)))
 	}
-	if err := f.c.log.ProduceSync(t.Context(), more...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	f.publish(more...)
 	for _, next := range []sequencer.Seq{2, 101, seekWithin + 1, 2*seekWithin + 1, 4*seekWithin - 1} {
 		f.stopTail()
 		f.next, f.offset, f.atMs = next, -1, 0
@@ -147,26 +150,15 @@ func TestTailFindsItsPlaceAmongLateCopies(t *testing.T) {
 	f, at := minutely(t)
 	const away, all = 3_000, 9_000 // the replica is behind by so many, from 4,000 on
 	var more []*kgo.Record
-	put := func(seq sequencer.Seq, now sequencer.Seq) {
-		o := &sequencer.Outcome{Workspace: "shop", Seq: seq, Kind: sequencer.OutcomeBegun}
-		value, err := topology.EncodeCloudEvent(o, at(now), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		more = append(more, &kgo.Record{Topic: topology.TopicDecisions, Key: []byte("shop"), Value: value,
-			Timestamp: at(now)})
-	}
 	for seq := sequencer.Seq(101); seq <= all; seq++ {
-		put(seq, seq)
+		more = append(more, decided(t, "shop", seq, at(seq)))
 		for late := range sequencer.Seq(3) { // in a burst, until it has caught up
 			if copied := 4_000 - away + 3*(seq-4_000) + late; seq > 4_000 && copied < seq {
-				put(copied, seq)
+				more = append(more, decided(t, "shop", copied, at(seq)))
 			}
 		}
 	}
-	if err := f.c.log.ProduceSync(t.Context(), more...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	f.publish(more...)
 	for next := sequencer.Seq(1_500); next < all; next += 250 {
 		f.stopTail()
 		f.next, f.offset, f.atMs, f.before = next, -1, 0, 0

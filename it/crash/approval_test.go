@@ -3,7 +3,6 @@ package crash
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -109,43 +108,33 @@ func TestApprovalFailover(t *testing.T) {
 	}
 }
 
-// offer makes a call that waits for approval, and returns its transaction. A sidecar that has just begun may need
-// longer for its first one than the request waits: then nothing of it was begun.
-func (l *busLab) offer(n int) (tx string) {
+// offer makes a call that waits for approval, and returns its transaction.
+func (l *busLab) offer(n int) string {
 	l.tb.Helper()
-	harness.Eventually(l.tb, crashBound, func() error {
-		body := fmt.Sprintf(`{"tool":"offer.send","args":{"n":%d}}`, n)
-		req, err := http.NewRequestWithContext(l.tb.Context(), http.MethodPost, l.url+"/v1/effects?wait_ms=100",
-			strings.NewReader(body))
-		if err != nil {
-			l.tb.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer "+crashToken)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			l.tb.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err == nil && resp.StatusCode == http.StatusServiceUnavailable {
-			return fmt.Errorf("offer %d: %s", n, text)
-		}
-		var made api.Done
-		if err == nil {
-			err = json.Unmarshal(text, &made)
-		}
-		if err != nil || resp.StatusCode != http.StatusAccepted || made.Decision.State != api.StateSealed {
-			l.tb.Fatalf("offer %d: %s %s %v", n, resp.Status, text, err)
-		}
-		tx = made.Tx
-		return nil
-	})
-	return tx
+	body := fmt.Sprintf(`{"tool":"offer.send","args":{"n":%d}}`, n)
+	req, err := http.NewRequestWithContext(l.tb.Context(), http.MethodPost, l.url+"/v1/effects?wait_ms=100",
+		strings.NewReader(body))
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+crashToken)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var made api.Done
+	err = json.NewDecoder(resp.Body).Decode(&made)
+	if err != nil || resp.StatusCode != http.StatusAccepted || made.Decision.State != api.StateSealed {
+		l.tb.Fatalf("offer %d: %s %+v %v", n, resp.Status, made, err)
+	}
+	return made.Tx
 }
 
 func approvalRound(t *testing.T, l *busLab, sink *offers, ann *client.Client, round int) {
 	ctx := t.Context()
+	harness.Eventually(t, crashServing, func() error { return harness.Readyz(ctx, l.url) }) // an offer waits 100 ms
 	sink.set(true)
 	yes, no, silent, sent := 4*round, 4*round+1, 4*round+2, 4*round+3
 	txs := map[int]string{}

@@ -128,7 +128,7 @@ type past struct {
 	unnoted    bool                // that it is owed is not in the journal yet
 	unresolved []*journal.TxRecord // sealed by the process before this one; how they ended is not known yet
 	resolves   int                 // tries that read nothing
-	readTo     sequencer.Seq       // the log was read up to here by a try that did not get to its end; zero: none was
+	readTo     sequencer.Seq       // the log was read up to here for that; zero: nothing of it was
 	others     bool                // by then another process of this agent was let in
 }
 
