@@ -257,7 +257,7 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequ
 		if s.others || !read { // others may have worked on it
 			s.settle.Share(r.Tx)
 		}
-		if t := s.txs[r.Tx]; read && t != nil && t.outcome == nil && (r.Decided == nil || r.Decided.Seq == 0) {
+		if t := s.txs[r.Tx]; read && t != nil && t.outcome == nil {
 			nowhere = append(nowhere, r.Tx)
 		}
 	}
