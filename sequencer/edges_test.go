@@ -130,3 +130,36 @@ func TestGivesUpOneThatWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestFormerOfWhatIsForgotten: without a claim that is believed, a shard counts as one that was not there only where
+// that is known: nothing was forgotten, the seal expected none and was held to that, or a tombstone lies over it.
+func TestFormerOfWhatIsForgotten(t *testing.T) {
+	none, third := &Expect{Version: 0}, &Expect{Version: 3}
+	for name, c := range map[string]struct {
+		forgotten Seq
+		expect    *Expect
+		free      bool // an observed one commits whatever it expects
+		tomb      Scope
+		absent    bool
+	}{
+		"nothing is forgotten":               {absent: true},
+		"something is":                       {forgotten: 5},
+		"it expected none":                   {forgotten: 5, expect: none, absent: true},
+		"it expected none and was not asked": {forgotten: 5, expect: none, free: true},
+		"it expected one":                    {forgotten: 5, expect: third},
+		"a tombstone lies over it":           {forgotten: 5, tomb: "shard:/a", absent: true},
+		"one lies beside it":                 {forgotten: 5, tomb: "shard:/b"},
+	} {
+		f := New("w")
+		f.shards.forgotten = c.forgotten
+		if c.tomb != "" {
+			f.tombs = append(f.tombs, Tombstone{Scope: c.tomb, Seq: 6, Tx: "t.1.1"})
+		}
+		one := &tx{}
+		one.Free = c.free
+		v := f.formerOf(one, &ShardWrite{Scope: "shard:/a/s", Expect: c.expect})
+		if v.Absent != c.absent || v.Unknown == c.absent {
+			t.Errorf("%s: absent %v, unknown %v", name, v.Absent, v.Unknown)
+		}
+	}
+}
