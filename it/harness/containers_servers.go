@@ -137,7 +137,7 @@ func kafkaRecipes(ports []int) (all []Recipe) {
 	for i, port := range ports {
 		name := nth(aliasKafka, i)
 		env := map[string]string{
-			"CLUSTER_ID": "hence-it-AAAAAAAAAAAAA", "KAFKA_HEAP_OPTS": "-Xms200m -Xmx400m",
+			"CLUSTER_ID": "hence-it-AAAAAAAAAAAAA", "KAFKA_HEAP_OPTS": "-Xms200m -Xmx400m " + briefly,
 			"KAFKA_NODE_ID": strconv.Itoa(i + 1), "KAFKA_PROCESS_ROLES": "broker,controller",
 			"KAFKA_CONTROLLER_QUORUM_VOTERS":  strings.Join(voters, ","),
 			"KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER", "KAFKA_INTER_BROKER_LISTENER_NAME": "INSIDE",

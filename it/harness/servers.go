@@ -236,12 +236,22 @@ func address(tb testing.TB, dir string) string {
 	return strings.TrimSpace(string(text))
 }
 
+// A broker of a test lives for seconds or minutes: Java's optimizing compiler takes more from both cores in that time than
+// it gives back.
+const (
+	envJava = "JDK_JAVA_OPTIONS"
+	briefly = "-XX:TieredStopAtLevel=1"
+)
+
 // Script runs one of the scripts of HENCE_TEST_SERVERS, and says in its error what that printed.
 func Script(program string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), scriptBound)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.WaitDelay = time.Second // a server that it started may hold its output open
+	if os.Getenv(envJava) == "" {
+		cmd.Env = append(os.Environ(), envJava+"="+briefly)
+	}
 	out, err := cmd.CombinedOutput()
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, out)

@@ -25,7 +25,7 @@ import (
 // The lab's size and bounds.
 const (
 	agents     = 4                // sidecars, each a process
-	workers    = 5                // conversations of one agent
+	workers    = 10               // conversations of one agent
 	diskSize   = "512m"           // of one sidecar's file system: a journal has up to 50 MB, moved aside too
 	serveBound = 90 * time.Second // until a part that was started serves
 	token      = "a-token-of-the-torture-lab"

@@ -23,7 +23,7 @@ const (
 	attemptBound = 8 * time.Second // then an agent does not know what became of its transaction
 	leaveBound   = time.Second     // for aborting that
 	deadlineMs   = 6_000           // what was left open ends by then, before those who wait for it have given up
-	scopes       = 300
+	scopes       = 600
 	thinkAtMost  = 4 * time.Millisecond
 	inSteps      = 8 // of so many attempts one is made in several requests, with a tool call
 )

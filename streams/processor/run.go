@@ -27,7 +27,7 @@ import (
 const (
 	rejoinIn    = 10 * time.Millisecond // between two sessions of one consumer group
 	restartMin  = 100 * time.Millisecond
-	restartMax  = 5 * time.Second
+	restartMax  = 2 * time.Second  // so long all stands still, at most, after a broker that was away is back
 	restartCalm = 10 * time.Second // a run that lasted longer starts over with the shortest pause
 	handOverIn  = 3 * time.Second  // what a partition that is given up may take to write its states
 	giveUpIn    = 6 * time.Second  // from the end of a run: longer than a hand-over and a farewell take
