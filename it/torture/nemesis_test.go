@@ -73,9 +73,9 @@ func kinds() []kind {
 	}
 }
 
-// lasts is how long a fault lasts: mostly a hiccup, one time in four up to the most.
+// lasts is how long a fault lasts: mostly a hiccup, one time in eight up to the most.
 func lasts(rng *rand.Rand, most time.Duration) time.Duration {
-	if rng.IntN(4) == 0 {
+	if rng.IntN(8) == 0 {
 		return most/2 + time.Duration(rng.Int64N(int64(most/2)))
 	}
 	return 150*time.Millisecond + time.Duration(rng.Int64N(int64(1200*time.Millisecond)))
