@@ -224,15 +224,11 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequ
 	if len(records) == 0 {
 		return nil, nil
 	}
-	from := join
-	for _, r := range records {
-		from = min(from, r.Base)
-	}
-	from = max(from, s.readTo) // a try goes on where the one before it was stopped
+	from := max(beganAfter(records, join), s.readTo) // a try goes on where the one before it was stopped
 	ctx, cancel := s.clock.Within(ctx, resolveTry)
 	defer cancel()
-	read, err := s.settle.Through(ctx, from, func(o *sequencer.Outcome) (last bool) {
-		s.readTo, s.others = o.Seq, s.others || s.formers.IsOthers(o)
+	to, read, err := s.settle.Through(ctx, from, s.concernsFormers(), func(o *sequencer.Outcome) (last bool) {
+		s.others = s.others || s.formers.IsOthers(o)
 		if t := s.txs[o.Tx]; t != nil && t.outcome == nil {
 			s.observeTx(t, o)
 		} else if t != nil {
@@ -243,7 +239,7 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequ
 	})
 	s.log.Info("the log was read for how the former session's transactions ended", "count", len(records),
 		"from", uint64(from), "join", uint64(join), "whole", read)
-	if s.readTo <= from {
+	if s.readTo = to; to == from {
 		s.resolves++
 	}
 	if !read && !errors.Is(err, streams.ErrGone) && s.resolves < maxResolves {
@@ -263,6 +259,27 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequ
 	}
 	s.unresolved = nil
 	return nowhere, nil
+}
+
+// beganAfter is the last decision before which there is nothing of some transactions: of each its base, or the join of its
+// session, which its view may have been behind.
+func beganAfter(records []*journal.TxRecord, join sequencer.Seq) sequencer.Seq {
+	from := join
+	for _, r := range records {
+		from = min(from, max(r.Base, r.Incarnation))
+	}
+	return from
+}
+
+// concernsFormers picks, outside of the loop, what resolve reads the log for, and where it has read enough.
+func (s *Agent) concernsFormers() func(*sequencer.Outcome) bool {
+	known := make(map[sequencer.TxID]bool, len(s.txs))
+	for id := range s.txs { // no other begins before there is a session
+		known[id] = true
+	}
+	return func(o *sequencer.Outcome) bool {
+		return known[o.Tx] || o.Kind == sequencer.OutcomeJoined || o.Kind == sequencer.OutcomeAdopted || o.Seq >= s.view.At()
+	}
 }
 
 // resolved: the log was read for a transaction of the former process, or cannot be.

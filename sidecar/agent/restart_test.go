@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/streams"
 )
 
@@ -214,6 +215,23 @@ func TestCrashReadsOn(t *testing.T) {
 	again := a.crash(t, choppyLog{Door: log.Door(), from: log.Seq()}, nil)
 	if d := must(again.client.Tx(sealed).Seal(ctx))(t); d.State != api.StateCommitted {
 		t.Errorf("sealed before the crash: %+v", d)
+	}
+}
+
+// A transaction began after its base, and after its session's join: a session begins before its view has come so far.
+func TestBeganAfter(t *testing.T) {
+	tx := func(base, incarnation sequencer.Seq) *journal.TxRecord {
+		return &journal.TxRecord{Base: base, Incarnation: incarnation}
+	}
+	for want, of := range map[sequencer.Seq][]*journal.TxRecord{
+		9: nil,
+		8: {tx(2, 8)},
+		7: {tx(2, 8), tx(7, 4)},
+		5: {tx(5, 4), tx(8, 4)},
+	} {
+		if got := beganAfter(of, 9); got != want {
+			t.Errorf("it begins at %d, want %d", got, want)
+		}
 	}
 }
 

@@ -180,13 +180,14 @@ func (f *Formers) HadOthers(ctx context.Context) (bool, error) {
 	ctx, cancel := f.clock.Within(ctx, lookTry)
 	defer cancel()
 	found := false
-	seen, err := f.Through(ctx, from, func(o *sequencer.Outcome) bool {
-		if found = found || f.IsOthers(o); found || o.Seq >= to {
-			return true
-		}
-		f.since = o.Seq // the next try goes on here, also after a restart
-		return false
+	concern := func(o *sequencer.Outcome) bool { return o.Kind == sequencer.OutcomeJoined || o.Seq >= to }
+	read, seen, err := f.Through(ctx, from, concern, func(o *sequencer.Outcome) bool {
+		found = found || f.IsOthers(o)
+		return found || o.Seq >= to
 	})
+	if !seen {
+		f.since = max(f.since, read) // the next try goes on here, also after a restart
+	}
 	gone := errors.Is(err, streams.ErrGone)
 	if !seen && !gone {
 		return false, fmt.Errorf("find out which sidecars the agent has had: %w", err)

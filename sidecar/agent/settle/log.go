@@ -55,22 +55,28 @@ func (r Reader) Effects(ctx context.Context, id sequencer.TxID) ([]*topology.Eve
 	return loop.Do(r.Loop, func() ([]*topology.Event, error) { return r.Events.Effects(ctx, r.Workspace, id) })
 }
 
-// Through gives the decisions after a seq to look, each in the loop, until look says that it was the last one. seen:
-// it was; else err is why the log did not come so far.
-func (r Reader) Through(ctx context.Context, after sequencer.Seq,
-	look func(*sequencer.Outcome) (last bool)) (seen bool, err error) {
+// Through reads the decisions after a seq and gives those that concern look to it, each in the loop, until look says
+// that it was the last one, which must concern it. seen: it was; else err is why the log did not come so far, and a
+// next try goes on after to. A long log is mostly of others, and a decision that waits for the loop waits behind all
+// that does: so concern is asked outside of it.
+func (r Reader) Through(ctx context.Context, after sequencer.Seq, concern func(*sequencer.Outcome) bool,
+	look func(*sequencer.Outcome) (last bool)) (to sequencer.Seq, seen bool, err error) {
+	to = after
 	r.Loop.Do(func() { // the log delivers
 		err = r.Events.Follow(ctx, r.Workspace, after, func(o *sequencer.Outcome, _ streams.Way) error {
-			if r.Loop.Run(func() { seen = look(o) }); seen {
+			if concern(o) {
+				r.Loop.Run(func() { seen = look(o) })
+			}
+			if to = o.Seq; seen {
 				return errSeen
 			}
 			return nil
 		})
 	})
 	if seen {
-		return true, nil
+		return to, true, nil
 	}
-	return false, err
+	return to, false, err
 }
 
 // errSeen ends a look at the log that has seen what it was for.

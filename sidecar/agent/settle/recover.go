@@ -258,15 +258,16 @@ func (s *Settler) readGrants(ctx context.Context, d *debt) error {
 	}
 	ctx, cancel := s.clock.Within(ctx, lookTry)
 	defer cancel()
-	_, err := s.Through(ctx, d.grantsTo, func(o *sequencer.Outcome) bool {
+	concern := func(o *sequencer.Outcome) bool { return o.Tx == d.tx || o.Seq >= d.seq }
+	to, _, err := s.Through(ctx, d.grantsTo, concern, func(o *sequencer.Outcome) bool {
 		for _, h := range o.Added {
 			if o.Tx == d.tx && h.Kind == sequencer.Granted && h.Access == sequencer.WriteAccess {
 				d.granted = append(d.granted, h.Scope)
 			}
 		}
-		d.grantsTo = o.Seq
 		return o.Seq >= d.seq
 	})
+	d.grantsTo = to
 	return err
 }
 
