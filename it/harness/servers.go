@@ -236,8 +236,8 @@ func address(tb testing.TB, dir string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// A broker of a test lives for seconds or minutes: Java's optimizing compiler takes more from both cores in that time than
-// it gives back.
+// A broker of a test lives for seconds or minutes: in that time Java's optimizing compiler takes more from the cores
+// than it gives back.
 const (
 	envJava = "JDK_JAVA_OPTIONS"
 	briefly = "-XX:TieredStopAtLevel=1"

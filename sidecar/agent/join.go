@@ -278,7 +278,8 @@ func (s *Agent) concernsFormers() func(*sequencer.Outcome) bool {
 		known[id] = true
 	}
 	return func(o *sequencer.Outcome) bool {
-		return known[o.Tx] || o.Kind == sequencer.OutcomeJoined || o.Kind == sequencer.OutcomeAdopted || o.Seq >= s.view.At()
+		return known[o.Tx] || o.Kind == sequencer.OutcomeJoined || o.Kind == sequencer.OutcomeAdopted ||
+			o.Seq >= s.view.At()
 	}
 }
 
