@@ -261,7 +261,7 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequ
 	return nowhere, nil
 }
 
-// beganAfter is the last decision before which there is nothing of some transactions: of each its base, or the join of its
+// beganAfter is a decision up to which there is nothing of some transactions: of each its base, or the join of its
 // session, which its view may have been behind.
 func beganAfter(records []*journal.TxRecord, join sequencer.Seq) sequencer.Seq {
 	from := join
