@@ -122,14 +122,12 @@ func killTwice(l *lab, rng *rand.Rand) (bool, time.Time, error) {
 	if err != nil {
 		return false, time.Now(), err
 	}
-	point := one(rng, failpoint.Start())
+	point := one(rng, l.passed(failpoint.Start()))
 	err = p.startAs(how{env: []string{fmt.Sprintf("HENCE_FAILPOINT=%s:1", point)}})
 	if err != nil && !errors.Is(err, harness.ErrEnded) {
 		return false, time.Now(), err
 	}
-	if landed = landed && err != nil; landed { // a point that this start does not pass is a void
-		l.points[string(point)]++
-	}
+	landed = l.diedAt(point, landed && err != nil) // a point that this start does not pass is a void
 	if _, err := p.kill(); err != nil {
 		return false, time.Now(), err
 	}
@@ -143,24 +141,34 @@ func killAtPoint(l *lab, rng *rand.Rand) (bool, time.Time, error) {
 	if _, err := p.kill(); err != nil {
 		return false, time.Now(), err
 	}
-	work := slices.DeleteFunc(failpoint.Work(), func(p failpoint.Point) bool { return l.idle[p] > 1 })
-	point := one(rng, work)
+	point := one(rng, l.passed(failpoint.Work()))
 	nth := 1 + rng.IntN(4)
 	err := p.startAs(how{env: []string{fmt.Sprintf("HENCE_FAILPOINT=%s:%d", point, nth)}})
 	if err != nil && !errors.Is(err, harness.ErrEnded) {
 		return false, time.Now(), err
 	}
-	landed := p.died(4 * time.Second)
-	if landed {
-		l.points[string(point)]++
-	} else {
-		l.idle[point]++
-	}
+	landed := l.diedAt(point, p.died(4*time.Second))
 	if _, err := p.kill(); err != nil {
 		return false, time.Now(), err
 	}
 	healed := time.Now()
 	return landed, healed, p.start()
+}
+
+// passed are the points of which it is not known yet that nothing comes to them here.
+func (l *lab) passed(points []failpoint.Point) []failpoint.Point {
+	return slices.DeleteFunc(points, func(p failpoint.Point) bool { return l.idle[p] > 1 })
+}
+
+// diedAt notes whether a sidecar died at a point.
+func (l *lab) diedAt(point failpoint.Point, did bool) bool {
+	if did {
+		l.points[string(point)]++
+		l.idle[point] = 0
+	} else {
+		l.idle[point]++
+	}
+	return did
 }
 
 func pauseOne(of func(*lab) []*part) func(*lab, *rand.Rand) (bool, time.Time, error) {
