@@ -120,6 +120,7 @@ type fault struct {
 	crash         bool
 	landed, voids int
 	recovery      []float64 // milliseconds, ascending
+	alone, beside []float64 // those of slices that had the machine to themselves, and of the others
 	leftOut       string    // why it could not be injected, where it never was
 }
 
@@ -127,12 +128,23 @@ type fault struct {
 type sum struct {
 	line
 	slices, clusters int
+	beside           int // slices that had not the machine to themselves
 	faults           []*fault
 	points           map[string]int // failpoints at which sidecars died
 	commits          []string       // of the repository
 	machines         []string
 	from, to         time.Time
 }
+
+// hadCompany reports whether another slice ran on the machine while one did: what it recovered in says little then.
+func (b *Book) hadCompany(of *line) bool {
+	return slices.ContainsFunc(b.lines, func(l line) bool {
+		return l.Kind == kindTorture && l.Machine == of.Machine && !l.At.Equal(of.At) && l.At.Before(of.end()) &&
+			of.At.Before(l.end())
+	})
+}
+
+func (l *line) end() time.Time { return l.At.Add(time.Duration(l.Seconds * float64(time.Second))) }
 
 // torture adds up the slices.
 func (b *Book) torture() *sum {
@@ -150,15 +162,24 @@ func (b *Book) torture() *sum {
 		if all.slices++; all.from.IsZero() {
 			all.from = l.At
 		}
-		all.to = l.At.Add(time.Duration(l.Seconds * float64(time.Second)))
+		all.to = l.end()
 		if l.Brokers > 1 {
 			all.clusters++
 		}
 		all.add(&l)
+		beside := b.hadCompany(&l)
+		if beside {
+			all.beside++
+		}
 		for name, s := range l.Faults {
 			f := find(name)
 			f.landed, f.voids = f.landed+s.Landed, f.voids+s.Void
 			f.recovery = append(f.recovery, s.RecoveryMs...)
+			if beside {
+				f.beside = append(f.beside, s.RecoveryMs...)
+			} else {
+				f.alone = append(f.alone, s.RecoveryMs...)
+			}
 		}
 		for _, name := range l.Crashes {
 			find(name).crash = true

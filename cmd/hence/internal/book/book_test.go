@@ -43,7 +43,7 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Slices: 2, of 2m30s in all (1 of them with three brokers), from 2026-11-01 to 2026-11-02; commit aaa, bbb; m.",
+		"Slices: 2, of 2m30s in all (1 of them with three brokers, 0 beside another one on the same machine), from 2026-11-01 to 2026-11-02; commit aaa, bbb; m.",
 		"| acknowledged commits lost | 0 of 1,100,000 | 0 of 1,000,000: met |",
 		"| kinds of fault that landed | 2, of which 1 have landed 100 times and more; 101 in all | 20 kinds, 100 each: not",
 		"| kills of each part | 100 and more | 100: met |",
@@ -55,6 +55,33 @@ func TestDocument(t *testing.T) {
 		"| kill NATS | 100 | 1 | 200ms | 900ms | 900ms |",
 		"| disk | could not be injected here: no namespace |",
 		"| mutants | 100 of 105 | 2 | 2026-11-04, commit ddd | `make mutants` |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the document has no %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+// What slices recovered in beside each other on one machine is told apart.
+func TestDocumentBeside(t *testing.T) {
+	slice := func(at, machine, ms string) string {
+		return `{"kind":"torture","at":"2026-11-01T` + at + `Z","commit":"aaa","machine":"` + machine +
+			`","seconds":100,"brokers":1,"crashes":["kill NATS"],"faults":{"kill NATS":{"landed":1,"recovery_ms":[` + ms +
+			`]}}}` + "\n"
+	}
+	text, err := read(t, slice("10:00:00", "m", "100")+slice("10:01:40", "m", "7000")+slice("10:03:19", "m", "8000")+
+		slice("10:00:30", "other", "200"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"2 beside another one on the same machine",
+		"| recovery after a kill, p50 / p99 / most | 100ms / 200ms / 200ms |",
+		"| the same beside another slice | 7s / 8s / 8s |",
+		"| kill NATS | 4 | 0 | 200ms | 8s | 8s |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the document has no %q", want)

@@ -67,21 +67,22 @@ func (p *page) line(format string, args ...any) {
 
 // torture writes what all slices came to, then each kind of fault.
 func (p *page) torture(t *sum) {
-	p.line("Slices: %d, of %s in all (%d of them with three brokers), from %s to %s; commit %s; %s.", t.slices,
-		time.Duration(t.Seconds*float64(time.Second)).Round(time.Second), t.clusters, t.from.Format(time.DateOnly),
+	p.line("Slices: %d, of %s in all (%d of them with three brokers, %d beside another one on the same machine), from %s to %s; "+
+		"commit %s; %s.", t.slices,
+		time.Duration(t.Seconds*float64(time.Second)).Round(time.Second), t.clusters, t.beside, t.from.Format(time.DateOnly),
 		t.to.Format(time.DateOnly), strings.Join(t.commits, ", "), strings.Join(t.machines, "; "))
 	p.line("")
 	p.line("## Figures")
 	p.line("")
 	p.line("| what | measured | goal |")
 	p.line("| --- | --- | --- |")
-	var crashes, all []float64
+	var crashes, all, beside []float64
 	kinds, whole, landed, kills := 0, 0, 0, map[string]int{}
 	for _, f := range t.faults {
-		all = append(all, f.recovery...)
+		all, beside = append(all, f.alone...), append(beside, f.beside...)
 		landed += f.landed
 		if f.crash {
-			crashes = append(crashes, f.recovery...)
+			crashes = append(crashes, f.alone...)
 			kills[f.name] = f.landed
 		}
 		if f.landed > 0 {
@@ -93,6 +94,7 @@ func (p *page) torture(t *sum) {
 	}
 	slices.Sort(crashes)
 	slices.Sort(all)
+	slices.Sort(beside)
 	p.cells("acknowledged commits lost", fmt.Sprintf("%s of %s", thousands(t.Lost), thousands(t.Committed)),
 		met(t.Lost == 0 && t.Committed >= goalCommits,
 			"0 of "+thousands(goalCommits)))
@@ -119,6 +121,10 @@ func (p *page) torture(t *sum) {
 		p.cells(of.what+", p50 / p99 / most", fmt.Sprintf("%v / %v / %v", p50, p99, most),
 			met(len(of.ms) > 0 && p50 < goalP50 && p99 < goalP99 && most < goalMost,
 				fmt.Sprintf("%v / %v / %v", goalP50, goalP99, goalMost)))
+	}
+	if len(beside) > 0 {
+		p.cells("the same beside another slice", fmt.Sprintf("%v / %v / %v", took(beside, 0.5), took(beside, 0.99),
+			took(beside, 1)), "")
 	}
 	p.cells("transactions checked for cycles, order and overtaken reads", thousands(t.Attempts), "")
 	p.cells("of them unknown to their agents",
