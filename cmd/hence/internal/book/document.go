@@ -67,10 +67,10 @@ func (p *page) line(format string, args ...any) {
 
 // torture writes what all slices came to, then each kind of fault.
 func (p *page) torture(t *sum) {
-	p.line("Slices: %d, of %s in all (%d of them with three brokers, %d beside another one on the same machine), from %s to %s; "+
-		"commit %s; %s.", t.slices,
-		time.Duration(t.Seconds*float64(time.Second)).Round(time.Second), t.clusters, t.beside, t.from.Format(time.DateOnly),
-		t.to.Format(time.DateOnly), strings.Join(t.commits, ", "), strings.Join(t.machines, "; "))
+	p.line("Slices: %d, of %s in all (%d of them with three brokers, %d beside another one on the same machine), "+
+		"from %s to %s; commit %s; %s.", t.slices, time.Duration(t.Seconds*float64(time.Second)).Round(time.Second),
+		t.clusters, t.beside, t.from.Format(time.DateOnly), t.to.Format(time.DateOnly), strings.Join(t.commits, ", "),
+		strings.Join(t.machines, "; "))
 	p.line("")
 	p.line("## Figures")
 	p.line("")
