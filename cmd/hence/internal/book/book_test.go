@@ -43,7 +43,8 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Slices: 2, of 2m30s in all (1 of them with three brokers, 0 beside another one on the same machine), from 2026-11-01 to 2026-11-02; commit aaa, bbb; m.",
+		"Slices: 2, of 2m30s in all (1 of them with three brokers, 0 beside another one on the same machine), " +
+			"from 2026-11-01 to 2026-11-02; commit aaa, bbb; m.",
 		"| acknowledged commits lost | 0 of 1,100,000 | 0 of 1,000,000: met |",
 		"| kinds of fault that landed | 2, of which 1 have landed 100 times and more; 101 in all | 20 kinds, 100 each: not",
 		"| kills of each part | 100 and more | 100: met |",
