@@ -119,8 +119,7 @@ type fault struct {
 	name          string
 	crash         bool
 	landed, voids int
-	recovery      []float64 // milliseconds, ascending
-	alone, beside []float64 // those of slices that had the machine to themselves, and of the others
+	alone, beside []float64 // milliseconds of recoveries, where a slice had the machine to itself and where not
 	leftOut       string    // why it could not be injected, where it never was
 }
 
@@ -174,7 +173,6 @@ func (b *Book) torture() *sum {
 		for name, s := range l.Faults {
 			f := find(name)
 			f.landed, f.voids = f.landed+s.Landed, f.voids+s.Void
-			f.recovery = append(f.recovery, s.RecoveryMs...)
 			if beside {
 				f.beside = append(f.beside, s.RecoveryMs...)
 			} else {
@@ -202,7 +200,6 @@ func (b *Book) torture() *sum {
 		}
 		return strings.Compare(x, y)
 	}) {
-		slices.Sort(byName[name].recovery)
 		all.faults = append(all.faults, byName[name])
 	}
 	return all

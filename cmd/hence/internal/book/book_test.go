@@ -36,14 +36,27 @@ func read(t *testing.T, text string) (string, error) {
 	return out.String(), err
 }
 
+// says holds that a document has some texts.
+func says(t *testing.T, document string, texts ...string) {
+	t.Helper()
+	for _, want := range texts {
+		if !strings.Contains(document, want) {
+			t.Errorf("the document has no %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(document)
+	}
+}
+
 // The document adds slices and figures up, in the order of their times, and says of each goal whether it is reached.
 func TestDocument(t *testing.T) {
 	text, err := read(t, sample)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"Slices: 2, of 2m30s in all (1 of them with three brokers, 0 beside another one on the same machine), " +
+	says(t, text,
+		"Slices: 2, of 2m30s in all (1 of them with three brokers, 0 beside another one on the same machine), "+
 			"from 2026-11-01 to 2026-11-02; commit aaa, bbb; m.",
 		"| acknowledged commits lost | 0 of 1,100,000 | 0 of 1,000,000: met |",
 		"| kinds of fault that landed | 2, of which 1 have landed 100 times and more; 101 in all | 20 kinds, 100 each: not",
@@ -56,14 +69,7 @@ func TestDocument(t *testing.T) {
 		"| kill NATS | 100 | 1 | 200ms | 900ms | 900ms |",
 		"| disk | could not be injected here: no namespace |",
 		"| mutants | 100 of 105 | 2 | 2026-11-04, commit ddd | `make mutants` |",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the document has no %q", want)
-		}
-	}
-	if t.Failed() {
-		t.Log(text)
-	}
+	)
 }
 
 // What slices recovered in beside each other on one machine is told apart.
@@ -78,19 +84,12 @@ func TestDocumentBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
+	says(t, text,
 		"2 beside another one on the same machine",
 		"| recovery after a kill, p50 / p99 / most | 100ms / 200ms / 200ms |",
-		"| the same beside another slice | 7s / 8s / 8s |",
+		"| the same of slices beside another one | 7s / 8s / 8s |",
 		"| kill NATS | 4 | 0 | 200ms | 8s | 8s |",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the document has no %q", want)
-		}
-	}
-	if t.Failed() {
-		t.Log(text)
-	}
+	)
 }
 
 // A book that this version cannot read whole is refused: a figure left out would look like a goal that is not reached.

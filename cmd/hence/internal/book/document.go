@@ -123,7 +123,7 @@ func (p *page) torture(t *sum) {
 				fmt.Sprintf("%v / %v / %v", goalP50, goalP99, goalMost)))
 	}
 	if len(beside) > 0 {
-		p.cells("the same beside another slice", fmt.Sprintf("%v / %v / %v", took(beside, 0.5), took(beside, 0.99),
+		p.cells("the same of slices beside another one", fmt.Sprintf("%v / %v / %v", took(beside, 0.5), took(beside, 0.99),
 			took(beside, 1)), "")
 	}
 	p.cells("transactions checked for cycles, order and overtaken reads", thousands(t.Attempts), "")
@@ -151,12 +151,13 @@ func (p *page) torture(t *sum) {
 			continue
 		}
 		cells := []any{f.name, f.landed, f.voids}
+		recovery := slices.Sorted(slices.Values(slices.Concat(f.alone, f.beside)))
 		for _, q := range []float64{0.5, 0.99, 1} {
-			if len(f.recovery) == 0 {
+			if len(recovery) == 0 {
 				cells = append(cells, "–")
 				continue
 			}
-			cells = append(cells, took(f.recovery, q))
+			cells = append(cells, took(recovery, q))
 		}
 		p.cells(cells...)
 	}
