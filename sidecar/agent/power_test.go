@@ -100,6 +100,45 @@ func neverGranted(t *testing.T, kept bool) {
 	world.expect(t, "set y", "back y")
 }
 
+// One that was granted may have left, though neither the journal nor the log has heard how it ended: it is undone.
+func TestMachineCrashAfterTheGrant(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		log, world := newLog(), newSink()
+		gateway := make(chan struct{})
+		world.block["set"] = gateway
+		ctx := background(t)
+		door := log.Door()
+		a, b := start(t, "a", door, quick(world)), start(t, "b", log.Door())
+		tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+		file := a.journalNow(t)
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			_, _ = tx.Effect(ctx, "set", at{At: "x", Key: "k"}, client.EffectOptions{})
+		}()
+		<-world.entered
+		abortedByLog(ctx, t, a, tx)
+		for range 3 {
+			must(b.client.Put(ctx, "shard:/y", nil, client.WriteOptions{}))(t)
+		}
+		door.FailAppends(1 << 30)
+		close(gateway)
+		<-over // the call was made, and only the journal has its answer
+		a.die(t, door)
+		dir := t.TempDir()
+		if kept {
+			if err := os.WriteFile(journalIn(t, dir, log, "a"), file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Each look at the log ends after one decision: the next one goes on behind it.
+		again := startWith(t, "a", choppyLog{Door: log.Door(), from: log.Seq()}, func(c *setup) { c.Machine.Boot = "another" }, quick(world),
+			func(c *setup) { c.DataDir = dir }).aloneNow()
+		again.final(ctx, t, tx.ID())
+		world.expect(t, "set x", "back x")
+	}
+}
+
 // A crash of the machine may have taken the newest reads, too: what rests on them is refused once.
 func TestReadsAfterMachineCrash(t *testing.T) {
 	log := newLog()

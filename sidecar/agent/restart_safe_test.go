@@ -10,27 +10,34 @@ import (
 )
 
 // What was adopted while no process of the agent ran is read from the log by the next one, whose journal is whole: it
-// makes no call of it.
+// makes no call of it. Nor of one that is in the journal and not answered any more, because others came after it.
 func TestAdoptedInBetween(t *testing.T) {
-	log, world := newLog(), newSink()
-	door := log.Door()
-	a := start(t, "a", door, quick(world))
-	ctx := background(t)
-	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
-	must(tx.Effect(ctx, "unmail", at{At: "x"}, client.EffectOptions{}))(t)
-	held(t, a, log, door, tx)
-	inc := a.session.inc()
-	a.die(t, door)
-	endLease(t, log, inc)
-	other := stranger(t, log, "b")
-	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: sequencer.TxID(tx.ID()), N: 1, Agent: "b",
-		Incarnation: other}))(t)
-	endLease(t, log, other) // it is an orphan again, and the next join's
-	a = start(t, "a", log.Door(), quick(world), inFolder(a.config.DataDir))
-	a.final(ctx, t, tx.ID())
-	world.expect(t)
-	if list := log.Residue(); len(list) != 1 || list[0].Result != sequencer.ResultUnresolved {
-		t.Errorf("residue: %+v", list)
+	for answered, later := range map[int]int{4096: 0, 1: 1} {
+		log, world := newLog(), newSink()
+		door := log.Door()
+		a := start(t, "a", door, quick(world))
+		ctx := background(t)
+		tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+		must(tx.Effect(ctx, "unmail", at{At: "x"}, client.EffectOptions{}))(t)
+		all := []*client.Tx{tx}
+		for range later {
+			all = append(all, must(a.client.Begin(ctx, client.BeginOptions{}))(t))
+		}
+		held(t, a, log, door, all...)
+		inc := a.session.inc()
+		a.die(t, door)
+		endLease(t, log, inc)
+		other := stranger(t, log, "b")
+		must(log.Add(&sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: sequencer.TxID(tx.ID()), N: 1, Agent: "b",
+			Incarnation: other}))(t)
+		endLease(t, log, other) // it is an orphan again, and the next join's
+		a = start(t, "a", log.Door(), quick(world), inFolder(a.config.DataDir),
+			func(c *setup) { c.Limits.Decided = answered })
+		a.final(ctx, t, tx.ID())
+		world.expect(t)
+		if list := log.Residue(); len(list) != 1 || list[0].Result != sequencer.ResultUnresolved {
+			t.Errorf("with %d answered, residue: %+v", answered, list)
+		}
 	}
 }
 
