@@ -93,8 +93,8 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"0 of 4,321", "| kill NATS | 7 | 2 | 250ms |", "(1 of them with three brokers, 0 beside",
-		"1,234",
+	for _, want := range []string{"0 of 4,321", "| kill NATS | 7 | 2 | 250ms |",
+		"(1 of them with three brokers, 0 beside", "1,234",
 		"| state hashes that both replicas published | 55 |", "| failpoints at which sidecars died | 1, 4 times",
 		"| clock | could not be injected here: none", "| schedules | 77 | 1 |", "`make sim`"} {
 		if !strings.Contains(string(text), want) {

@@ -132,7 +132,8 @@ func TestMachineCrashAfterTheGrant(t *testing.T) {
 			}
 		}
 		// Each look at the log ends after one decision: the next one goes on behind it.
-		again := startWith(t, "a", choppyLog{Door: log.Door(), from: log.Seq()}, func(c *setup) { c.Machine.Boot = "another" }, quick(world),
+		again := startWith(t, "a", choppyLog{Door: log.Door(), from: log.Seq()},
+			func(c *setup) { c.Machine.Boot = "another" }, quick(world),
 			func(c *setup) { c.DataDir = dir }).aloneNow()
 		again.final(ctx, t, tx.ID())
 		world.expect(t, "set x", "back x")
