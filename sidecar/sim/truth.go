@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -407,4 +409,134 @@ func (t *truth) onSettled(info *txInfo, o *sequencer.Outcome, in *sequencer.Inte
 		t.r.probe(ProbeResidue)
 	}
 	t.checkSettled(info, in.Settle, o)
+}
+
+// owner is who settles a transaction since when.
+type owner struct {
+	since       sequencer.Seq
+	incarnation sequencer.Seq // zero: an orphan
+}
+
+// ownerAt is who settles the transaction as a view at seq sees it.
+func (i *txInfo) ownerAt(view sequencer.Seq) sequencer.Seq {
+	for n := len(i.owners) - 1; n >= 0; n-- {
+		if i.owners[n].since <= view {
+			return i.owners[n].incarnation
+		}
+	}
+	return 0
+}
+
+func (i *txInfo) owner() sequencer.Seq { return i.owners[len(i.owners)-1].incarnation }
+
+// adoptions is how often a view at seq shows it adopted.
+func (i *txInfo) adoptions(view sequencer.Seq) int {
+	n := 0
+	for _, o := range i.outs {
+		if o.Kind == sequencer.OutcomeAdopted && o.Seq <= view {
+			n++
+		}
+	}
+	return n
+}
+
+// onOwner follows who settles what.
+func (t *truth) onOwner(info *txInfo, o *sequencer.Outcome) {
+	if o.Kind == sequencer.OutcomeAdopted {
+		if info.owner() != 0 || info.decision == 0 || info.over() {
+			t.r.fail("%s is adopted at %d and is no orphan", info.id, o.Seq)
+		}
+		info.owners = append(info.owners, owner{o.Seq, o.Incarnation})
+		t.r.probe(ProbeOrphanAdopted)
+		return
+	}
+	switch joining := t.log[len(t.log)-1].Kind == sequencer.IntentJoin; {
+	case o.Kind == sequencer.OutcomeJoined:
+		t.checkJoined(o)
+		t.live[o.Agent] = o.Incarnation
+	case !joining: // otherwise the agent goes on with a new incarnation
+		delete(t.live, o.Agent)
+	}
+	for _, x := range t.list {
+		switch {
+		case x.over():
+		case o.Kind == sequencer.OutcomeLeaseEnded && x.owner() == o.Incarnation:
+			x.owners = append(x.owners, owner{o.Seq, 0})
+		case o.Kind == sequencer.OutcomeJoined && x.decision != 0 && x.agent == o.Agent && x.owner() == 0:
+			x.owners = append(x.owners, owner{o.Seq, o.Incarnation})
+			t.r.probe(ProbeOrphanJoined)
+		}
+	}
+}
+
+// traceIntent writes a record of the log as one line.
+func (t *truth) traceIntent(offset int64, in *sequencer.Intent) {
+	if !t.r.tracing {
+		return
+	}
+	if in == nil {
+		t.r.note("@%d unreadable", offset)
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "@%d %s inc=%d base=%d", offset, in.ID(), in.Incarnation, in.Base)
+	switch {
+	case in.Touch != nil:
+		fmt.Fprintf(&b, " wants %v", in.Touch.Wants)
+	case in.Seal != nil:
+		for _, r := range in.Seal.Reads {
+			fmt.Fprintf(&b, " read %s@%d", r.Scope, r.View)
+		}
+		for _, e := range in.Seal.Effects {
+			fmt.Fprintf(&b, " %s %v", e.Class, e.Scopes)
+		}
+		for _, w := range in.Seal.Shards {
+			fmt.Fprintf(&b, " write %s", w.Scope)
+		}
+		fmt.Fprintf(&b, " from %v", in.Seal.ReadFrom)
+	case in.Settle != nil:
+		fmt.Fprintf(&b, " %+v", *in.Settle)
+	case in.Watermark != nil:
+		fmt.Fprintf(&b, " %s seq=%d", in.Agent, in.Watermark.Seq)
+	}
+	if in.Begin != nil {
+		fmt.Fprintf(&b, " begin %s may %v group %q after %q", in.Begin.Mode, in.Begin.May, in.Begin.Group,
+			in.Begin.Predecessor)
+	}
+	t.r.note("%s", b.String())
+}
+
+// traceOutcome writes an outcome as one line.
+func (t *truth) traceOutcome(o *sequencer.Outcome) {
+	if !t.r.tracing {
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "    #%d %s %s", o.Seq, o.Kind, o.Tx)
+	if o.Tx == "" {
+		fmt.Fprintf(&b, "%s inc=%d", o.Agent, o.Incarnation)
+	}
+	fmt.Fprintf(&b, " floor=%d time=%d", o.Floor, o.Time)
+	if o.Epoch != 0 {
+		fmt.Fprintf(&b, " epoch=%d", o.Epoch)
+	}
+	if o.Code != "" {
+		fmt.Fprintf(&b, " %s (%s) moved %v", o.Code, o.Detail, o.Moved)
+	}
+	for _, h := range o.Added {
+		fmt.Fprintf(&b, " +%s %s %s", h.Kind, h.Access, h.Scope)
+	}
+	for _, h := range o.Ended {
+		fmt.Fprintf(&b, " -%s %s %s", h.Kind, h.Access, h.Scope)
+	}
+	for _, w := range o.Writes {
+		fmt.Fprintf(&b, " wrote %s", w.Scope)
+	}
+	for _, x := range o.BlockedBy {
+		fmt.Fprintf(&b, " behind %s(%s)", x.Tx, x.Why)
+	}
+	if o.Final {
+		b.WriteString(" final")
+	}
+	t.r.note("%s", b.String())
 }

@@ -6,11 +6,13 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
 )
 
 // Decision is any transaction's outcome as the API writes it; its State is left to who knows the transaction.
@@ -224,4 +226,164 @@ func NotTaken(o *sequencer.Outcome, format string, args ...any) *api.Problem {
 	p := api.Problemf(string(o.Code), "%s: %s", fmt.Sprintf(format, args...), o.Detail)
 	p.Retryable = o.Retryable
 	return p
+}
+
+// NoUndo says of a committed transaction that no retraction takes it any more.
+const NoUndo = "It can no longer be taken back: it is beyond the workspace's undo horizon."
+
+// takenBack says of a committed transaction that a retraction took it back, or does so now.
+func takenBack(d *api.Decision) string {
+	var with string
+	if d.Retraction != "" && d.Retraction != d.Tx {
+		with = " with the retraction of " + d.Retraction
+	}
+	switch {
+	case d.UndoneSeq != 0:
+		return fmt.Sprintf(" It was taken back at seq %d%s.", d.UndoneSeq, with)
+	case d.Undone:
+		return " It was taken back" + with + "."
+	case d.Retraction != "":
+		return " It is being taken back" + with + "."
+	}
+	return ""
+}
+
+// leastRate is how many seconds a rate is taken from at least: that of a burst says nothing.
+const leastRate = 60
+
+// Undo is how long a transaction can still be taken back; nil: no longer, or the workspace's logic has no such bounds.
+func Undo(c *topology.Cone) *api.Undo {
+	left := c.Undo
+	if left == nil {
+		return nil
+	}
+	u := &api.Undo{Through: uint64(c.Through), CommitsLeft: left.Commits, BytesLeft: left.Bytes,
+		SecondsLeft: uint64(left.Ticks) / 4, Commits: left.Made, RateSeconds: uint64(left.Span) / 4}
+	// At the rate of the span: the time until so much of what was used in it is used again.
+	after := func(left, used uint64) float64 {
+		if used == 0 {
+			return math.Inf(1)
+		}
+		return float64(left) / float64(used) * max(1, float64(u.RateSeconds))
+	}
+	u.Nearest = "time"
+	first := float64(u.SecondsLeft)
+	for _, bound := range []struct {
+		name  string
+		after float64
+	}{{"commits", after(left.Commits, left.Made)}, {"bytes", after(left.Bytes, left.Kept)}} {
+		if bound.after < first {
+			u.Nearest, first = bound.name, bound.after
+		}
+	}
+	if u.RateSeconds >= leastRate {
+		u.EstimateSeconds = uint64(first)
+	}
+	u.Sentence = fmt.Sprintf("It can be taken back for %s, %s, or %s of the log's time, whichever ends first. ",
+		counted(left.Commits, "more commit"), roughly(left.Bytes), lasting(u.SecondsLeft))
+	switch {
+	case u.Nearest == "time":
+		u.Sentence += "The nearest bound is the time."
+	case u.RateSeconds < leastRate:
+		u.Sentence += fmt.Sprintf("The nearest bound is the %s; too little has happened for an estimate of when.", u.Nearest)
+	default:
+		u.Sentence += fmt.Sprintf("The nearest bound is the %s: in about %s at the rate of the last %s (%s), an estimate.",
+			u.Nearest, lasting(u.EstimateSeconds), lasting(max(1, u.RateSeconds)), counted(left.Made, "commit"))
+	}
+	return u
+}
+
+func counted(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// roughly is a number of bytes of what the workspace may remember.
+func roughly(n uint64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d more bytes to remember", n)
+	}
+	return fmt.Sprintf("%d KiB more to remember", n>>10)
+}
+
+// lasting is a time with the unit that suits it.
+func lasting(seconds uint64) string {
+	for _, unit := range []struct {
+		seconds uint64
+		name    string
+	}{{24 * 3600, "day"}, {3600, "hour"}, {60, "minute"}} {
+		if seconds >= 2*unit.seconds {
+			return counted((seconds+unit.seconds/2)/unit.seconds, unit.name)
+		}
+	}
+	return counted(seconds, "second")
+}
+
+// Closure is what a transaction rests on as the API writes it.
+func Closure(c *topology.Closure) *api.Closure {
+	out := &api.Closure{Tx: string(c.Tx), Truncated: c.Truncated, Limit: c.Limit}
+	for i := range c.Rows {
+		out.Rows = append(out.Rows, closureRow(&c.Rows[i]))
+	}
+	return out
+}
+
+// ExplainRow explains a transaction as far as its row knows it.
+func ExplainRow(workspace string, row *topology.ClosureRow) *api.Explain {
+	r := closureRow(row)
+	d := api.Decision{Tx: r.Tx, Workspace: workspace, Seq: r.Seq, Code: r.Code, Final: row.Final,
+		Retraction: string(row.Retraction), Undone: r.Status == api.RetractDone, State: api.StateOpen}
+	switch {
+	case r.Seq != 0 && r.Code == "":
+		d.State = api.StateCommitted
+	case r.Seq != 0:
+		d.State = api.StateAborted
+	case r.Status == api.StateSealed:
+		d.State = api.StateSealed
+	}
+	out := &api.Explain{Decision: d, Writes: r.Writes}
+	for _, e := range r.Edges {
+		out.Reads = append(out.Reads, e.Scope)
+	}
+	out.Paragraph = Sentence(&d) + " That is what the closure table keeps; hence tail --tx " + r.Tx +
+		" shows all that was said."
+	return out
+}
+
+func closureRow(r *topology.ClosureRow) api.ClosureRow {
+	out := api.ClosureRow{Tx: string(r.Tx), Agent: r.Agent, Status: r.Status, Code: string(r.Code),
+		Seq: uint64(r.Seq), Scar: r.Scar}
+	for _, e := range r.Edges {
+		out.Edges = append(out.Edges, api.ClosureEdge{Scope: string(e.Scope), Writer: string(e.Writer),
+			Version: uint64(e.Version), View: uint64(e.View)})
+	}
+	for _, id := range r.RestsOn {
+		out.RestsOn = append(out.RestsOn, string(id))
+	}
+	for _, scope := range r.Writes {
+		out.Writes = append(out.Writes, string(scope))
+	}
+	return out
+}
+
+// Cone is what a retraction would undo, as the API writes it.
+func Cone(cone *topology.Cone) *api.Retraction {
+	r := &api.Retraction{Tx: string(cone.Tx), State: api.RetractPossible, Through: uint64(cone.Through),
+		Total: int(cone.Total), Cone: []api.ConeMember{}, Undo: Undo(cone)}
+	for i := range cone.Members {
+		m := &cone.Members[i]
+		one := api.ConeMember{Tx: string(m.Tx), Agent: m.Agent, Seq: uint64(m.Seq), Depth: int(m.Depth), Why: m.Why,
+			Of: string(m.Of), At: string(m.At)}
+		for _, s := range m.Writes {
+			one.Writes = append(one.Writes, string(s))
+		}
+		for _, s := range m.Restored {
+			one.Restored = append(one.Restored, api.ShardRestored{Scope: string(s.Scope), Seq: uint64(s.Seq),
+				Writer: string(s.Tx), Absent: s.Absent, Unknown: s.Unknown})
+		}
+		r.Cone = append(r.Cone, one)
+	}
+	return r
 }

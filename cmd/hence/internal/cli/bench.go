@@ -10,6 +10,9 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/tables"
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/tables/stand"
+	"github.com/hence-dev/hence/cmd/hence/internal/book"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 )
 
@@ -167,4 +170,196 @@ func (c *benchCompareCmd) Run(s Streams) error {
 		return errCheck
 	}
 	return nil
+}
+
+// benchSoakCmd is the configuration of "hence bench soak".
+type benchSoakCmd struct {
+	logging
+	output
+	benchServers
+	Minutes       float64 `default:"30" help:"How long the load goes on."`
+	From          float64 `default:"0" help:"Minutes after which slopes are taken; 0: 10, or a third of a shorter run."`
+	RateOfCeiling float64 `default:"0.7" help:"Share of what the clients get one after the other."`
+	Every         float64 `default:"10" help:"Seconds between two samples."`
+
+	Runs     int     `default:"3" help:"Runs by which the ceiling is found; their median counts."`
+	Seconds  float64 `default:"5" help:"Seconds of each of them."`
+	Clients  int     `default:"0" help:"Clients at once; 0: 32."`
+	Shards   int     `default:"0" help:"Shards that they share; 0: 64."`
+	Agents   int     `default:"0" help:"Agents that the clients speak for; 0: 8."`
+	Mode     string  `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode of the transactions."`
+	Turn     string  `enum:"two,four" default:"two" help:"Requests of a turn: read, commit; or begin, read, write, seal."`
+	Sidecars string  `enum:"one,each" default:"one" help:"Sidecars, as processes: one, or one for each agent."`
+
+	SVG string `name:"svg" type:"path" placeholder:"FILE" help:"File for a plot over time."`
+}
+
+// Help is what "hence bench soak --help" says beyond the flags.
+func (c *benchSoakCmd) Help() string {
+	return `First the ceiling is found: what the clients get when each begins a turn after the other. Then turns begin at
+a share of that rate, whatever the answers do, while the processes are looked at: resident memory, goroutines, open
+files and sockets, what the sidecars have on the disk, processor time, times of turns. Each of these, but for the
+processor time, is to grow by less than 1 % in ten minutes, by least squares over what comes after the first ten. A run
+beside which the bare loop was not within 15 % of itself before and after says nothing.
+
+Processors and sidecars are child processes, on embedded servers, too.
+
+Exit code: 0, 1 if it could not be measured, 2 wrong flags, 3 if something grows or the run is void, 130 interrupted.`
+}
+
+// Run loads, and prints what stayed.
+func (c *benchSoakCmd) Run(ctx context.Context, s Streams) error {
+	words := show.OneAtATime(s.Err)
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program for child processes: %w", err)
+	}
+	minutes := func(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }
+	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+	cfg := bench.SoakConfig{Lasts: minutes(c.Minutes), From: minutes(c.From), Share: c.RateOfCeiling,
+		Every: seconds(c.Every), Config: bench.Config{
+			Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication, Partitions: c.Partitions,
+			Data: c.Disk, Runs: c.Runs, For: seconds(c.Seconds), Clients: c.Clients, Shards: c.Shards, Agents: c.Agents,
+			Mode: c.Mode, Turn: c.Turn, Sidecars: c.Sidecars, Program: program, Version: "hence " + binaryVersion(),
+			Progress: words, Terminal: show.IsTerminal(s.Err), Logger: c.logger(words)}}
+	if err := cfg.Validate(); err != nil {
+		return misused(fmt.Errorf("bench soak: %w", err))
+	}
+	found, failed := bench.Soak(ctx, cfg)
+	if failed != nil {
+		failed = fmt.Errorf("bench soak: %w", failed)
+	}
+	if err := errors.Join(writeFile(c.SVG, found.WriteSVG), c.print(s.Out, found, found.WriteTable), failed); err != nil {
+		return err
+	}
+	if holds, void := found.Holds(); !holds || void {
+		return errCheck
+	}
+	return nil
+}
+
+// benchTablesCmd is the configuration of "hence bench tables".
+type benchTablesCmd struct {
+	logging
+	Paper []string `enum:"${bench_papers}" placeholder:"NAME" help:"Claims of these papers only: ${enum}."`
+	Row   []string `placeholder:"ID" help:"Only these claims, such as C1."`
+	Size  string   `enum:"small,full" default:"small" help:"How much is run: ${enum}."`
+	Seed  uint64   `default:"1" help:"Seed of all that is drawn."`
+
+	Data     string `type:"path" placeholder:"DIR" help:"Data set in the tau-retail layout; default: built-in data."`
+	Postgres string `placeholder:"URL" help:"PostgreSQL to run beside, in tables of its own."`
+	Redis    string `placeholder:"URL" help:"Redis server to run beside, under keys that lapse after an hour."`
+	SBus     string `name:"sbus" placeholder:"URL" help:"Published S-Bus server to run beside. It is emptied."`
+
+	Pure bool `help:"Only claims that are computed: Hence itself is not started."`
+
+	Output string `short:"o" enum:"text,json,markdown" default:"text" help:"Output format: ${enum}."`
+	SVG    string `name:"svg" type:"path" placeholder:"FILE" help:"File for the plots."`
+	Doc    string `type:"path" placeholder:"FILE" help:"File for the report as Markdown."`
+}
+
+// Help is what "hence bench tables --help" says beyond the flags.
+func (c *benchTablesCmd) Help() string {
+	return `Each claim of the four papers that Hence rests on is measured again, beside a baseline that is run in the same
+invocation: the paper's value, ours, the baseline's, and a verdict. What was not run says so, and why. Claims about
+Hence itself run it on embedded servers in this process, and where parts of it are killed these are processes of their
+own. docs/proof.md is such a report.
+
+Some claims compare with other stores, and are not run without them: PostgreSQL, such as apt-get install postgresql
+brings, and Redis, as of apt-get install redis-server, each on a port of its own. What is given runs beside Hence in
+S17, S18, S19 and S45; the published S-Bus server, if it is given, too.
+
+Exit code: 0, 1 if a claim could not be measured, 2 wrong flags, 3 if one was measured and not reproduced, 130
+interrupted.`
+}
+
+// Run runs the rows, and prints what they came to.
+func (c *benchTablesCmd) Run(ctx context.Context, s Streams) (err error) {
+	words := show.OneAtATime(s.Err)
+	say, clear := bench.Progress(words, show.IsTerminal(s.Err))
+	cfg := tables.Config{Papers: c.Paper, Rows: c.Row, Say: say, Commands: "hence bench tables --size " + c.Size,
+		Env: tables.Env{Full: c.Size == "full", Seed: c.Seed, Data: c.Data, Subject: tables.Ours(),
+			Servers: tables.Servers{Postgres: c.Postgres, Redis: c.Redis, SBus: c.SBus}}}
+	if c.Data != "" {
+		cfg.Commands += " --data " + c.Data
+	}
+	for need, at := range map[string]string{tables.Postgres: c.Postgres, tables.Redis: c.Redis} {
+		if at != "" {
+			cfg.Has = append(cfg.Has, need)
+		}
+	}
+	if !c.Pure {
+		dir, failed := os.MkdirTemp("", "hence-tables-")
+		if failed != nil {
+			return fmt.Errorf("bench tables: make a folder for journals: %w", failed)
+		}
+		ground := &stand.Stand{Dir: dir, Logger: c.logger(words), Say: say}
+		defer func() { err = errors.Join(err, ground.Close(), os.RemoveAll(dir)) }()
+		cfg.Ground, cfg.Has = ground, append(cfg.Has, tables.Hence)
+	}
+	found, failed := tables.Run(ctx, cfg)
+	clear()
+	if found == nil {
+		return misused(fmt.Errorf("bench tables: %w", failed))
+	}
+	found.Program, found.Machine = "hence "+binaryVersion(), bench.Here()
+	if failed != nil {
+		failed = fmt.Errorf("bench tables: %w", failed)
+	}
+	if err := errors.Join(c.show(s.Out, found), failed); err != nil {
+		return err
+	}
+	if found.Count(tables.Missed) > 0 {
+		return errCheck
+	}
+	return nil
+}
+
+// show writes the report, and the files that were asked for.
+func (c *benchTablesCmd) show(w io.Writer, found *tables.Report) error {
+	if err := errors.Join(writeFile(c.SVG, found.WriteSVG), writeFile(c.Doc, found.WriteMarkdown)); err != nil {
+		return err
+	}
+	switch c.Output {
+	case "json":
+		return show.WriteJSON(w, found)
+	case "markdown":
+		return found.WriteMarkdown(w)
+	}
+	return found.WriteTable(show.Lines(w))
+}
+
+// tortureCmd groups what can be done with the results of long tests.
+type tortureCmd struct {
+	Report tortureReportCmd `cmd:"" help:"Write the table of figures from a book of results."`
+}
+
+// tortureReportCmd is the configuration of "hence torture report".
+type tortureReportCmd struct {
+	Book string `default:"." type:"path" placeholder:"DIR" help:"Folder with the files *.jsonl that tests have written."`
+	Doc  string `type:"path" placeholder:"FILE" help:"File to write; default: standard output."`
+}
+
+// Help is what "hence torture report --help" says beyond the flags.
+func (c *tortureReportCmd) Help() string {
+	return `"make torture" in a checkout runs one slice of the torture and adds a line to the book; other long tests add
+theirs. This adds them up: faults that landed and voids, commits lost, times of recovery, and which goals are reached.
+
+Exit code: 0, 1 if the book cannot be read, 2 wrong flags.`
+}
+
+// Run writes the document.
+func (c *tortureReportCmd) Run(s Streams) error {
+	all, err := book.Read(c.Book)
+	if err != nil {
+		return err
+	}
+	if c.Doc == "" {
+		return all.WriteMarkdown(s.Out)
+	}
+	to, err := createResult(c.Doc)
+	if err != nil {
+		return err
+	}
+	return to.end(all.WriteMarkdown(to))
 }

@@ -1,15 +1,21 @@
 package cli
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/access"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/signature"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // trust is whom a client believes that a sidecar's certificate is its own.
@@ -153,4 +159,44 @@ func (o *operating) prepare() (err error) {
 		o.Token = o.OperatorToken
 	}
 	return nil
+}
+
+// tokenEvery is how often a token file that is not there is looked for.
+const tokenEvery = 500 * time.Millisecond
+
+// awaitToken reads a token file that another process makes at its first start. It waits for that, and says so once.
+func awaitToken(ctx context.Context, logger *slog.Logger, path string) (string, error) {
+	for said := false; ; said = true {
+		token, err := access.ReadToken(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return token, err
+		}
+		if !said {
+			logger.Warn("waiting for the token file: the sidecar creates it at its start", "file", path)
+		}
+		if err := pause.Sleep(ctx, tokenEvery); err != nil {
+			return "", fmt.Errorf("wait for the token file %s: %w", path, err)
+		}
+	}
+}
+
+// https is how the sidecar's own listener speaks TLS.
+type https struct {
+	TLSCert string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate file; plain HTTP is then refused."`
+	TLSKey  string `name:"tls-key" type:"path" placeholder:"FILE" help:"Key file of --tls-cert."`
+}
+
+// load reads certificate and key; nil: plain HTTP.
+func (h https) load() (*tls.Config, error) {
+	if h.TLSCert == "" && h.TLSKey == "" {
+		return nil, nil
+	}
+	if h.TLSCert == "" || h.TLSKey == "" {
+		return nil, misused(errors.New("--tls-cert and --tls-key go together: give both files or neither"))
+	}
+	pair, err := tls.LoadX509KeyPair(h.TLSCert, h.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("read --tls-cert and --tls-key, PEM files of one certificate: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
