@@ -10,7 +10,8 @@ SCHEDULES ?= 1000000
 SECONDS ?= 1800
 FROM ?= 1
 STATE ?= bin/sim-state.json
-FUZZTIME ?= 60s
+INPUTS ?= 100000
+MINUTES ?= 30
 RECORDS ?= 100000
 BOOK ?= $(CURDIR)/docs/trust
 BROKERS ?= 1
@@ -26,7 +27,7 @@ REAL ?= $(shell grep -lE 'harness\.(Start|StartOwn|StartEmpty|Deploy|Real)\b' it
 # two minutes that the embedded run has already.
 RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
-.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-model sim-faults hostile python fuzz ci demo doors typescript torture trust
+.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-model sim-faults hostile python fuzz soak ci demo doors typescript torture trust
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -143,11 +144,11 @@ torture: ## SECONDS of faults on BROKERS real brokers, added to the figures in B
 trust: ## docs/trust.md from the figures in BOOK
 	$(GO) run ./cmd/hence torture report --book $(BOOK) --doc docs/trust.md
 
-fuzz: ## every fuzz target for FUZZTIME
-	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's|/[^/]*:func | |' | sort -u | \
-	while read -r package name; do \
-		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
-	done
+fuzz: ## INPUTS new inputs to each fuzz target
+	HENCE_TEST_FUZZ=$(INPUTS) $(GO) test -count=1 -v -timeout 24h -run '^TestFuzz$$' ./it/fuzz
+
+soak: ## MINUTES of load on one sidecar: memory, goroutines, open files, disk and times of turns are to stay as they are
+	HENCE_SOAK_MINUTES=$(MINUTES) $(GO) test -count=1 -v -timeout 24h -run '^TestBenchSoak$$' ./cmd/hence/internal/cli
 
 ci: ## all that continuous integration runs
 	bash .ci/run

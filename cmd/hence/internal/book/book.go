@@ -222,6 +222,7 @@ type figure struct {
 	name    string
 	n, of   int
 	runs    int
+	seconds float64
 	command string
 	last    line
 }
@@ -238,7 +239,8 @@ func (b *Book) figures() (all []*figure) {
 			f = &figure{name: l.Name}
 			byName[l.Name], all = f, append(all, f)
 		}
-		f.n, f.of, f.runs, f.command, f.last = f.n+l.N, f.of+l.Of, f.runs+1, l.Command, l
+		f.n, f.of, f.runs, f.seconds = f.n+l.N, f.of+l.Of, f.runs+1, f.seconds+l.Seconds
+		f.command, f.last = l.Command, l
 	}
 	slices.SortFunc(all, func(x, y *figure) int { return strings.Compare(x.name, y.name) })
 	return all

@@ -16,8 +16,10 @@ const sample = `{"kind":"torture","at":"2026-11-02T10:00:00Z","commit":"aaa","ma
 {"kind":"torture","at":"2026-11-01T10:00:00Z","commit":"bbb","machine":"m","seconds":50,` +
 	`"brokers":1,"crashes":["kill NATS"],` +
 	`"faults":{"kill NATS":{"landed":98,"recovery_ms":[200]}},"committed":400000,"violations":1}
-{"kind":"figure","at":"2026-11-03T10:00:00Z","commit":"ccc","name":"mutants","n":95,"of":100,"command":"make mutants"}
-{"kind":"figure","at":"2026-11-04T10:00:00Z","commit":"ddd","name":"mutants","n":5,"of":5,"command":"make mutants"}
+{"kind":"figure","at":"2026-11-03T10:00:00Z","commit":"ccc","seconds":60,` +
+	`"name":"mutants","n":95,"of":100,"command":"make mutants"}
+{"kind":"figure","at":"2026-11-04T10:00:00Z","commit":"ddd","seconds":5,` +
+	`"name":"mutants","n":5,"of":5,"command":"make mutants"}
 `
 
 // read is the document of a book with one file.
@@ -68,7 +70,7 @@ func TestDocument(t *testing.T) {
 		"| failpoints at which sidecars died | 1, 2 times in all |",
 		"| kill NATS | 100 | 1 | 200ms | 900ms | 900ms |",
 		"| disk | could not be injected here: no namespace |",
-		"| mutants | 100 of 105 | 2 | 2026-11-04, commit ddd | `make mutants` |",
+		"| mutants | 100 of 105 | 2 | 1m5s | 2026-11-04, commit ddd | `make mutants` |",
 	)
 }
 

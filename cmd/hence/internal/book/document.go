@@ -187,15 +187,15 @@ func (p *page) figures(all []*figure) {
 	p.line("")
 	p.line("## Other tests")
 	p.line("")
-	p.line("| what | measured | runs | the last one | command |")
-	p.line("| --- | --- | --- | --- | --- |")
+	p.line("| what | measured | runs | they took | the last one | command |")
+	p.line("| --- | --- | --- | --- | --- | --- |")
 	for _, f := range all {
 		measured := thousands(f.n)
 		if f.of > 0 {
 			measured += " of " + thousands(f.of)
 		}
-		p.cells(f.name, measured, f.runs, fmt.Sprintf("%s, commit %s", f.last.At.Format(time.DateOnly), f.last.Commit),
-			"`"+f.command+"`")
+		last := fmt.Sprintf("%s, commit %s", f.last.At.Format(time.DateOnly), f.last.Commit)
+		p.cells(f.name, measured, f.runs, time.Duration(f.seconds)*time.Second, last, "`"+f.command+"`")
 	}
 }
 

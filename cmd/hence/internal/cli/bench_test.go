@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/tables"
@@ -98,9 +99,14 @@ func TestBenchGrowth(t *testing.T) {
 	}
 }
 
-// TestBenchSoak loads for some seconds: each series is there, as long as the samples, and drawn.
+// TestBenchSoak loads for some seconds: each series is there, as long as the samples, and drawn. With
+// HENCE_SOAK_MINUTES (make soak) it loads for so long, and what is judged has to stay as it is.
 func TestBenchSoak(t *testing.T) {
 	t.Setenv(asProgram, "1")
+	if minutes := os.Getenv("HENCE_SOAK_MINUTES"); minutes != "" {
+		soakFor(t, minutes)
+		return
+	}
 	svg := filepath.Join(t.TempDir(), "soak.svg")
 	code, out, errs := hence(t, "bench", "soak", "--minutes", "0.05", "--every", "0.3", "--runs", "1", "--seconds", "0.3",
 		"--clients", "4", "--agents", "2", "--rate-of-ceiling", "0.3", "-o", "json", "--svg", svg)
@@ -130,6 +136,32 @@ func TestBenchSoak(t *testing.T) {
 	if code, _, errs := hence(t, "bench", "soak", "--minutes", "5", "--from", "6"); code != ExitUsage {
 		t.Errorf("slopes of what comes after the end: exit code %d, %s", code, errs)
 	}
+}
+
+func soakFor(t *testing.T, minutes string) {
+	t.Helper()
+	began := time.Now()
+	code, out, errs := hence(t, "bench", "soak", "--minutes", minutes, "-o", "json")
+	var s report.Soak
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
+	}
+	var table strings.Builder
+	if err := s.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(table.String())
+	if code != ExitOK {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	judged := 0
+	for _, series := range s.Series {
+		if series.Judged {
+			judged++
+		}
+	}
+	testsize.Figure(t, began, "values of sidecars and processors under load (memory, goroutines, files, disk, times of "+
+		"turns) that grow by less than 1 % in ten minutes", judged, judged, "make soak")
 }
 
 // TestBenchCompare compares reports: a figure that is more than 10 % worse is said by the exit code.
