@@ -1,14 +1,17 @@
 package journal
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -314,44 +317,46 @@ type Entry struct {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// Scan gives each whole record, kind first, to apply. It returns where the next record belongs; whole is false
-// when a torn record lies there. Damage before the last record is errCorrupt.
+// scanBuffer is how much of a journal is read at once.
+const scanBuffer = 256 << 10
+
+// Scan gives each whole record, kind first, to apply, which may not keep it. It returns where the next record belongs;
+// whole is false when a torn record lies there. Damage before the last record is errCorrupt.
 func Scan(file io.ReaderAt, apply func([]byte) error) (end int64, whole bool, err error) {
+	in := bufio.NewReaderSize(io.NewSectionReader(file, 0, math.MaxInt64), scanBuffer)
 	magic := make([]byte, len(Magic))
-	n, err := file.ReadAt(magic, 0)
+	n, err := readUpTo(in, magic)
 	switch {
-	case errors.Is(err, io.EOF) && Magic[:n] == string(magic[:n]):
-		return 0, n == 0, nil
-	case err != nil && !errors.Is(err, io.EOF):
+	case err != nil:
 		return 0, false, err
+	case n < len(Magic) && Magic[:n] == string(magic[:n]):
+		return 0, n == 0, nil
 	case string(magic) != Magic:
 		return 0, false, fmt.Errorf("%w: it does not begin as a journal does", ErrCorrupt)
 	}
 	end = int64(len(Magic))
 	header := make([]byte, journalHeader)
+	var body []byte
 	for {
-		n, err := file.ReadAt(header, end)
-		if n < journalHeader {
-			if err != nil && !errors.Is(err, io.EOF) {
-				return end, false, err
-			}
-			return end, n == 0, nil
+		n, err := readUpTo(in, header)
+		if err != nil || n < journalHeader {
+			return end, err == nil && n == 0, err
 		}
-		length := int64(binary.LittleEndian.Uint32(header))
+		length := int(binary.LittleEndian.Uint32(header))
 		if checksum(header[:4]) != binary.LittleEndian.Uint32(header[4:]) || length > maxRecord {
 			return end, false, fmt.Errorf("%w: the header at %d is not one", ErrCorrupt, end)
 		}
-		body := make([]byte, length)
-		n, err = file.ReadAt(body, end+journalHeader)
-		if err != nil && !errors.Is(err, io.EOF) {
+		body = slices.Grow(body[:0], length)[:length]
+		n, err = readUpTo(in, body)
+		if err != nil || n < length {
 			return end, false, err
 		}
-		if int64(n) < length {
-			return end, false, nil
-		}
-		next := end + journalHeader + length
 		if checksum(body) != binary.LittleEndian.Uint32(header[8:]) {
-			if last, err := isEnd(file, next); last || err != nil {
+			_, err := in.Peek(1)
+			switch {
+			case errors.Is(err, io.EOF): // the last record, torn where the file has its length already
+				return end, false, nil
+			case err != nil:
 				return end, false, err
 			}
 			return end, false, fmt.Errorf("%w: the record at %d fails its checksum", ErrCorrupt, end)
@@ -359,17 +364,15 @@ func Scan(file io.ReaderAt, apply func([]byte) error) (end int64, whole bool, er
 		if err := apply(body); err != nil {
 			return end, false, fmt.Errorf("%w: the record at %d: %w", ErrCorrupt, end, err)
 		}
-		end = next
+		end += int64(journalHeader + length)
 	}
 }
 
-func isEnd(file io.ReaderAt, at int64) (bool, error) {
-	n, err := file.ReadAt(make([]byte, 1), at)
-	if n == 0 && errors.Is(err, io.EOF) {
-		return true, nil
+// readUpTo reads as much as there is of what fits; that the file ends is no error.
+func readUpTo(in io.Reader, into []byte) (n int, err error) {
+	n, err = io.ReadFull(in, into)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
 	}
-	if n == 1 {
-		return false, nil
-	}
-	return false, err
+	return n, err
 }
