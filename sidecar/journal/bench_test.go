@@ -11,9 +11,9 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// BenchmarkOpen reads what an agent has left that has asked with as many keys as are remembered: begins, events, seals,
-// decisions and answers. A sidecar that starts again does nothing before. The floor reads the same file and looks at
-// its checksums.
+// BenchmarkOpen reads what an agent has left that has asked with as many keys as are remembered: begins, events,
+// seals, decisions and answers. A sidecar that starts again does nothing before. The floor reads the same file and
+// looks at its checksums.
 func BenchmarkOpen(b *testing.B) {
 	const keys = 32768
 	of := Of{Log: "log", Workspace: "default", Agent: "a"}
@@ -62,7 +62,8 @@ func write(b *testing.B, dir string, of Of, keys int) {
 		key := KeyRecord{Key: fmt.Sprintf("request-%d", i), Request: make([]byte, sha256.Size), AtMs: 1, Tx: tx}
 		ok(d.Record(RecordBegun, &TxRecord{Tx: tx, Incarnation: 3, Begin: sequencer.Begin{Session: "talk"}}))
 		for range 2 {
-			ok(d.Event(&topology.Event{Kind: topology.EventRead, Workspace: "default", Tx: tx, Scope: "shard:/b", View: 5}, nil))
+			ok(d.Event(&topology.Event{Kind: topology.EventRead, Workspace: "default", Tx: tx, Scope: "shard:/b",
+				View: 5}, nil))
 		}
 		body, err := key.JSON()
 		ok(err)

@@ -51,7 +51,8 @@ func FuzzLedger(f *testing.F) {
 	for _, e := range []Entry{
 		{RecordOf, []byte(`{"workspace":"default","agent":"a","log":"l"}`)},
 		{RecordJoined, []byte(`{"incarnation":3}`)},
-		{RecordBegun, []byte(`{"tx":"a.3.1","incarnation":3,"begin":{"session":"talk"},"reads":[{"scope":"shard:/a","view":4}]}`)},
+		{RecordBegun, []byte(`{"tx":"a.3.1","incarnation":3,"begin":{"session":"talk"},` +
+			`"reads":[{"scope":"shard:/a","view":4}]}`)},
 		{recordEvent, event},
 		{recordEffect, []byte(`{"tx":"a.3.1","index":1,"tool":{"name":"mail","class":"irreversible"}}`)},
 		{recordMark, []byte(`{"tx":"a.3.1","index":1,"step":"started"}`)},
