@@ -342,13 +342,13 @@ func Scan(file io.ReaderAt, apply func([]byte) error) (end int64, whole bool, er
 		if err != nil || n < journalHeader {
 			return end, err == nil && n == 0, err
 		}
-		length := int(binary.LittleEndian.Uint32(header))
+		length := int64(binary.LittleEndian.Uint32(header))
 		if checksum(header[:4]) != binary.LittleEndian.Uint32(header[4:]) || length > maxRecord {
 			return end, false, fmt.Errorf("%w: the header at %d is not one", ErrCorrupt, end)
 		}
-		body = slices.Grow(body[:0], length)[:length]
+		body = slices.Grow(body[:0], int(length))[:length]
 		n, err = readUpTo(in, body)
-		if err != nil || n < length {
+		if err != nil || int64(n) < length {
 			return end, false, err
 		}
 		if checksum(body) != binary.LittleEndian.Uint32(header[8:]) {
@@ -364,7 +364,7 @@ func Scan(file io.ReaderAt, apply func([]byte) error) (end int64, whole bool, er
 		if err := apply(body); err != nil {
 			return end, false, fmt.Errorf("%w: the record at %d: %w", ErrCorrupt, end, err)
 		}
-		end += int64(journalHeader + length)
+		end += journalHeader + length
 	}
 }
 
