@@ -220,17 +220,8 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	s.start()
 	group.Go(func() { s.awaitReady(work) })
-	group.Go(func() {
-		if s.only != nil { // else decisions would come before what the journal knows of them
-			select {
-			case <-s.only.opened:
-			case <-work.Done():
-				return
-			}
-		}
-		group.Go(func() { s.view.FetchContents(work, s.events, s.log) })
-		s.fail(s.view.Follow(work, s.events, s.log, s.metrics.Delivered))
-	})
+	group.Go(func() { s.view.FetchContents(work, s.events, s.log) })
+	group.Go(func() { s.fail(s.view.Follow(work, s.events, s.mayFollow(), s.log, s.metrics.Delivered)) })
 	if s.config.AnyAgent {
 		group.Go(func() { s.retire(work) })
 	}
@@ -243,6 +234,17 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	stop()
 	group.Wait()
 	return err
+}
+
+// mayFollow is closed once decisions may come: to a sidecar of one agent not before its journal is open, which knows
+// what they are about. Of several, each agent's watcher begins when its own is.
+func (s *Sidecar) mayFollow() <-chan struct{} {
+	if s.only != nil {
+		return s.only.opened
+	}
+	open := make(chan struct{})
+	close(open)
+	return open
 }
 
 // fail ends the process with an error; nil: a part has ended as it should.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -22,19 +23,24 @@ func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snap
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return nil, err
 	}
+	replicas := []string{topology.ReplicaA, topology.ReplicaB}
+	found, errs := make([]*topology.Snapshot, len(replicas)), make([]error, len(replicas))
+	var reading sync.WaitGroup
+	for i, replica := range replicas { // at once: a start waits for both
+		reading.Go(func() {
+			found[i], errs[i] = c.snapshotIn(ctx, workspace, topology.GroupOf(topology.GroupFrontier, replica))
+		})
+	}
+	reading.Wait()
 	var newest *topology.Snapshot
-	var failed error // the first one: the second replica's table need not be there
-	for _, replica := range []string{topology.ReplicaA, topology.ReplicaB} {
-		s, err := c.snapshotIn(ctx, workspace, topology.GroupOf(topology.GroupFrontier, replica))
-		if err != nil {
-			// One replica's table is enough, and the second one may not exist.
-			failed = cmp.Or(failed, err)
-		} else if newest == nil || newest.Seq < s.Seq {
+	for _, s := range found {
+		if s != nil && (newest == nil || newest.Seq < s.Seq) {
 			newest = s
 		}
 	}
 	if newest == nil {
-		return nil, fmt.Errorf("snapshot of %s: %w", workspace, failed)
+		// One replica's table is enough, and the second one's need not be there: the first error says more.
+		return nil, fmt.Errorf("snapshot of %s: %w", workspace, cmp.Or(errs...))
 	}
 	return newest, nil
 }

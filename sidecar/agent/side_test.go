@@ -127,14 +127,9 @@ func (p *process) Run(ctx context.Context) error {
 		}
 		left <- err
 	})
+	group.Go(func() { p.view.FetchContents(work, p.session.events, p.session.log) })
 	group.Go(func() {
-		select {
-		case <-p.opened:
-		case <-work.Done():
-			return
-		}
-		group.Go(func() { p.view.FetchContents(work, p.session.events, p.session.log) })
-		failed <- p.view.Follow(work, p.session.events, p.session.log, p.counted.Delivered)
+		failed <- p.view.Follow(work, p.session.events, p.opened, p.session.log, p.counted.Delivered)
 	})
 	var err error
 	select {

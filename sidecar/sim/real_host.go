@@ -166,14 +166,9 @@ func (h *host) begin(folder string) *proc {
 			p.kill()
 		}
 	})
+	p.group.Go(func() { p.view.FetchContents(p.life, p.port, log) })
 	p.group.Go(func() {
-		select {
-		case <-p.opened:
-		case <-p.life.Done():
-			return
-		}
-		p.group.Go(func() { p.view.FetchContents(p.life, p.port, log) })
-		if err := p.view.Follow(p.life, p.port, log, made.Delivered); err != nil {
+		if err := p.view.Follow(p.life, p.port, p.opened, log, made.Delivered); err != nil {
 			b.fail("the view of %s: %v", p.name, err)
 		}
 	})

@@ -12,19 +12,31 @@ import (
 	"github.com/hence-dev/hence/topology/pause"
 )
 
-// Follow keeps the view up to date until ctx ends. An error is ErrChain or streams.ErrGone.
-func (v *View) Follow(ctx context.Context, log Source, say *slog.Logger,
+// snapshotFresh is how old a snapshot may be from which a view begins: reading decisions one by one from an old one on
+// takes longer than asking for another, and they may be deleted meanwhile.
+const snapshotFresh = 10 * time.Second
+
+// Follow keeps the view up to date until ctx ends. It asks for a snapshot at once, and begins with it when open is
+// closed: before, nobody can say what a decision is about. An error is ErrChain or streams.ErrGone.
+func (v *View) Follow(ctx context.Context, log Source, open <-chan struct{}, say *slog.Logger,
 	delivered func(streams.Way)) error {
-	err := Retry(ctx, func() error {
-		snapshot, err := log.Snapshot(ctx, v.Workspace)
-		if err != nil {
+	for fresh := false; !fresh; {
+		var snapshot *topology.Snapshot
+		if Retry(ctx, func() (err error) {
+			snapshot, err = log.Snapshot(ctx, v.Workspace)
 			return err
+		}, Complain(say, "the view has no snapshot yet: asked again")) != nil {
+			return nil
 		}
-		v.begin(snapshot)
-		return nil
-	}, Complain(say, "the view has no snapshot yet: asked again"))
-	if err != nil {
-		return nil
+		asked := time.Now()
+		select {
+		case <-open:
+		case <-ctx.Done():
+			return nil
+		}
+		if fresh = time.Since(asked) < snapshotFresh; fresh {
+			v.begin(snapshot)
+		}
 	}
 	pause := PauseLeast
 	for {
