@@ -48,7 +48,7 @@ func TestFollowBegins(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			v, open, ended := New("w", 1<<20, 1<<20), make(chan struct{}), make(chan error, 1)
 			go func() { ended <- v.Follow(ctx, log, open, slog.New(slog.DiscardHandler), func(streams.Way) {}) }()
-			time.Sleep(c.opens)
+			<-time.After(c.opens) // of the bubble's clock
 			synctest.Wait()
 			if log.asked != 1 || v.Ready() == nil {
 				t.Errorf("opened after %v: %d snapshots were asked for before, and the view is ready: %t", c.opens, log.asked,
