@@ -16,16 +16,17 @@ RECORDS ?= 100000
 BOOK ?= $(CURDIR)/docs/trust
 BROKERS ?= 1
 # The fold, what explores it and what reads files have no goroutine; the simulator runs one at a time, and the rows of the
-# papers' tables are programs over packages that are raced themselves.
-RACE ?= $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/... | \
+# papers' tables are programs over packages that are raced themselves. The two that take longest come first: else one of
+# them runs alone at the end.
+RACE ?= ./cmd/hence/internal/cli ./streams/processor $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/... | \
 	grep -v -e /gate/explore$$ -e /gate/policy -e /gate/spelling$$ -e /gate/yamlfile$$ -e /sidecar/sim$$ -e /bench/tables)
 # What stands on servers that the environment may name, but for the console, the documents and hence dev, which do not see
 # which they have: those, and what has no servers, are left to the embedded run.
 REAL ?= $(shell grep -lE 'harness\.(Start|StartOwn|StartEmpty|Deploy|Real)\b' it/*/*_test.go | xargs -n1 dirname | sort -u | \
 	grep -v -e /console -e /docs | sed 's|^|./|')
 # Tests of flags, files and texts, which have no goroutine of their own either, and longer runs of what TestBench runs:
-# two minutes that the embedded run has already.
-RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
+# three minutes that the embedded run has already.
+RACELESS ?= ^Test(UsageErrors|EveryFileIsRead|TokenWithoutAnAddress|CommandsFindDev|RunExitCodes|BenchTables|CheckTopology|EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
 .PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-model sim-faults hostile python fuzz soak ci demo doors typescript torture trust
 

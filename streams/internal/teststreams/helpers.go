@@ -113,19 +113,27 @@ func (w *World) Inspect(cfg streams.Config) (*inspect.Report, string) {
 // Decide writes decisions of a workspace as if a sequencer had that was just started.
 func (w *World) Decide(workspace string, seqs ...sequencer.Seq) {
 	w.T.Helper()
+	var all []*sequencer.Outcome
 	for _, seq := range seqs {
-		w.DecideAs(&sequencer.Outcome{Workspace: workspace, Seq: seq, Kind: sequencer.OutcomeBegun})
+		all = append(all, &sequencer.Outcome{Workspace: workspace, Seq: seq, Kind: sequencer.OutcomeBegun})
 	}
+	w.DecideAs(all...)
 }
 
-// DecideAs writes one decision, whole as it is.
-func (w *World) DecideAs(o *sequencer.Outcome) {
+// DecideAs writes decisions, whole as they are.
+func (w *World) DecideAs(all ...*sequencer.Outcome) {
 	w.T.Helper()
-	b, err := topology.EncodeCloudEvent(o, time.Now(), "")
-	if err != nil {
+	var records []*kgo.Record
+	for _, o := range all {
+		b, err := topology.EncodeCloudEvent(o, time.Now(), "")
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		records = append(records, w.record(topology.TopicDecisions, o.Workspace, b))
+	}
+	if err := w.Kafka().ProduceSync(w.Context(), records...).FirstErr(); err != nil {
 		w.T.Fatal(err)
 	}
-	w.Put(w.Kafka(), topology.TopicDecisions, o.Workspace, b)
 }
 
 // Touched opens a transaction that is granted a scope, and gives it up.

@@ -27,12 +27,16 @@ func (w *World) Kafka() *kgo.Client {
 // Put writes a record as it is.
 func (w *World) Put(cl *kgo.Client, topic, key string, value []byte) kgo.Record {
 	w.T.Helper()
-	r := &kgo.Record{Topic: topic, Key: []byte(key), Value: value,
-		Partition: topology.PartitionOf(key, w.Cfg.Partitions)}
+	r := w.record(topic, key, value)
 	if err := cl.ProduceSync(w.Context(), r).FirstErr(); err != nil {
 		w.T.Fatal(err)
 	}
 	return *r
+}
+
+func (w *World) record(topic, key string, value []byte) *kgo.Record {
+	return &kgo.Record{Topic: topic, Key: []byte(key), Value: value,
+		Partition: topology.PartitionOf(key, w.Cfg.Partitions)}
 }
 
 // Records reads a topic to its present end.
