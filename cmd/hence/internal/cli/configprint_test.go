@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // settings runs "hence config print -o json" and returns the settings of its only command.
@@ -85,6 +87,7 @@ func TestStrangeVariables(t *testing.T) {
 	t.Setenv("HENCE_BROKRES", "a:1")
 	t.Setenv("HENCE_OF_THE_AGENT", "its own")
 	t.Setenv("HENCE_TEST_SOMETHING", "1")
+	t.Setenv(testsize.EnvBook, "") // as good as not set
 	_, warnings := settings(t, ExitOK, "run")
 	want := "HENCE_BROKRES is read by no command: did you mean HENCE_BROKERS?; HENCE_OF_THE_AGENT is read by no command"
 	if got := strings.Join(warnings, "; "); got != want {
