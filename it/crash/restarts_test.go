@@ -188,8 +188,8 @@ func TestRestarts(t *testing.T) {
 	start := time.Now()
 	lab.killPairs(t, pairs[:min(want, len(pairs))], lab.places(t, scripts), tries, tally)
 	tally.report(t, time.Since(start))
-	testsize.Figure(t, start, "pairs of kills, of a sidecar's work and of the start after it, survived",
-		len(tally.reached), len(tally.tried), "make restarts")
+	testsize.Figure(t, start, "pairs of kills that both landed, of a sidecar's work and of the start after it, survived",
+		len(tally.reached), 0, "make restarts")
 }
 
 func openRestartLab(t *testing.T) *restartLab {
