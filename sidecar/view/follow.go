@@ -28,13 +28,13 @@ func (v *View) Follow(ctx context.Context, log Source, open <-chan struct{}, say
 		}, Complain(say, "the view has no snapshot yet: asked again")) != nil {
 			return nil
 		}
-		asked := time.Now()
+		taken := time.Now()
 		select {
 		case <-open:
 		case <-ctx.Done():
 			return nil
 		}
-		if fresh = time.Since(asked) < snapshotFresh; fresh {
+		if fresh = time.Since(taken) < snapshotFresh; fresh {
 			v.begin(snapshot)
 		}
 	}
