@@ -88,9 +88,9 @@ Exit code: 0, 1 if something could not be measured, 2 wrong flags, 130 interrupt
 // Run measures and prints the report.
 func (c *benchMeasureCmd) Run(ctx context.Context, s Streams) error {
 	words := show.OneAtATime(s.Err)
-	program, err := os.Executable()
+	program, err := thisProgram()
 	if err != nil {
-		return fmt.Errorf("find this program for child processes: %w", err)
+		return err
 	}
 	cfg := bench.Config{Subjects: c.Subjects, All: c.All, Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
 		Partitions: c.Partitions, Data: c.Disk, Postgres: c.Postgres, Runs: c.Runs,
@@ -105,17 +105,22 @@ func (c *benchMeasureCmd) Run(ctx context.Context, s Streams) error {
 	if failed != nil {
 		failed = fmt.Errorf("bench: %w", failed)
 	}
-	return errors.Join(c.show(s.Out, found), failed)
+	return errors.Join(showReport(s.Out, found, c.Output, c.SVG, c.Doc), failed)
 }
 
-// show writes the report, and the files that were asked for.
-func (c *benchMeasureCmd) show(w io.Writer, found *report.Report) error {
-	for path, write := range map[string]func(io.Writer) error{c.SVG: found.WriteSVG, c.Doc: found.WriteMarkdown} {
-		if err := writeFile(path, write); err != nil {
-			return err
-		}
+// shown is a report in all its forms.
+type shown interface {
+	WriteSVG(w io.Writer) error
+	WriteMarkdown(w io.Writer) error
+	WriteTable(w io.Writer) error
+}
+
+// showReport writes a report, and the files that were asked for.
+func showReport(w io.Writer, found shown, output, svg, doc string) error {
+	if err := errors.Join(writeFile(svg, found.WriteSVG), writeFile(doc, found.WriteMarkdown)); err != nil {
+		return err
 	}
-	switch c.Output {
+	switch output {
 	case "json":
 		return show.WriteJSON(w, found)
 	case "markdown":
@@ -210,9 +215,9 @@ Exit code: 0, 1 if it could not be measured, 2 wrong flags, 3 if something grows
 // Run loads, and prints what stayed.
 func (c *benchSoakCmd) Run(ctx context.Context, s Streams) error {
 	words := show.OneAtATime(s.Err)
-	program, err := os.Executable()
+	program, err := thisProgram()
 	if err != nil {
-		return fmt.Errorf("find this program for child processes: %w", err)
+		return err
 	}
 	minutes := func(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }
 	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
@@ -306,27 +311,13 @@ func (c *benchTablesCmd) Run(ctx context.Context, s Streams) (err error) {
 	if failed != nil {
 		failed = fmt.Errorf("bench tables: %w", failed)
 	}
-	if err := errors.Join(c.show(s.Out, found), failed); err != nil {
+	if err := errors.Join(showReport(s.Out, found, c.Output, c.SVG, c.Doc), failed); err != nil {
 		return err
 	}
 	if found.Count(tables.Missed) > 0 {
 		return errCheck
 	}
 	return nil
-}
-
-// show writes the report, and the files that were asked for.
-func (c *benchTablesCmd) show(w io.Writer, found *tables.Report) error {
-	if err := errors.Join(writeFile(c.SVG, found.WriteSVG), writeFile(c.Doc, found.WriteMarkdown)); err != nil {
-		return err
-	}
-	switch c.Output {
-	case "json":
-		return show.WriteJSON(w, found)
-	case "markdown":
-		return found.WriteMarkdown(w)
-	}
-	return found.WriteTable(show.Lines(w))
 }
 
 // tortureCmd groups what can be done with the results of long tests.

@@ -124,3 +124,12 @@ func collectSooner() (asUsual func()) {
 	former := debug.SetGCPercent(collectAt)
 	return func() { debug.SetGCPercent(former) }
 }
+
+// thisProgram is the path under which child processes of this one are started.
+func thisProgram() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program for child processes: %w", err)
+	}
+	return path, nil
+}

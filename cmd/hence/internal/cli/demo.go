@@ -82,8 +82,8 @@ func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 		Terminal: show.IsTerminal(s.Err), Logger: c.logger(words),
 	}
 	if c.Processes {
-		if cfg.Program, err = os.Executable(); err != nil {
-			return fmt.Errorf("find this program for child processes: %w", err)
+		if cfg.Program, err = thisProgram(); err != nil {
+			return err
 		}
 		cfg.Terminal = false // lines of JSON come in between
 	}

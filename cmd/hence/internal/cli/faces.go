@@ -95,11 +95,7 @@ type llmFace struct {
 func (f *llmFace) providers() (sidecar.Models, error) {
 	known := sidecar.KnownModels()
 	out := sidecar.Models{APIs: map[string]*url.URL{}, Extractor: hookOf(f.Extractor)}
-	err := sidecar.CheckHook(out.Extractor)
-	if err == nil {
-		err = findHook(out.Extractor)
-	}
-	switch {
+	switch err := askable(out.Extractor); {
 	case err != nil:
 		return out, misused(fmt.Errorf("--llm-extractor: %w", err))
 	case len(f.Extractor) > 0 && len(f.LLM) == 0:
@@ -172,15 +168,18 @@ func hookOf(args []string) sidecar.Hook {
 
 // mergeable says why the merge hook cannot be asked. It is called before anything is started.
 func (f *sbusFace) mergeable() error {
-	hook := f.mergeHook()
-	err := sidecar.CheckHook(hook)
-	if err == nil {
-		err = findHook(hook)
-	}
-	if err != nil {
+	if err := askable(f.mergeHook()); err != nil {
 		return misused(fmt.Errorf("--sbus-merge-hook: %w", err))
 	}
 	return nil
+}
+
+// askable says why a hook cannot be asked.
+func askable(hook sidecar.Hook) error {
+	if err := sidecar.CheckHook(hook); err != nil {
+		return err
+	}
+	return findHook(hook)
 }
 
 // keep says where the clients are served, and keeps a free port for the next start.
