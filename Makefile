@@ -24,11 +24,15 @@ RACE ?= ./cmd/hence/internal/cli ./streams/processor $(shell $(GO) list ./gate/.
 # which they have: those, and what has no servers, are left to the embedded run.
 REAL ?= $(shell grep -lE 'harness\.(Start|StartOwn|StartEmpty|Deploy|Real)\b' it/*/*_test.go | xargs -n1 dirname | sort -u | \
 	grep -v -e /console -e /docs | sed 's|^|./|')
+# The packages with tests that start containers.
+IN_CONTAINERS ?= $(shell grep -lE 'harness\.(NeedCompose|NeedContainers|AskedForContainers|Containers)\b' it/*/*_test.go | xargs -n1 dirname | sort -u | sed 's|^|./|')
+# Searches that have a size; all other tests of their packages are the same at any.
+SEARCHES ?= ^Test(ReplayHistories|Twin|TwinRetracts|CountersFollowTheState|CountersSurviveHostileRecords|Exact|WindowEqualsHistory|WindowWhole|WeakerLevel|FirstWould|SameSets|HostileRecords|HostileRecordsOfOlderLogic|HostileRecordsHurtNoOther|HostileRecordsOfOlderLogicHurtNoOther|RowsAfterEveryEnd|RowsOfLargestRecords|Readability|Merge|Carried|Worlds|ReplaySchedules|Schedules|Cut|VerdictsFall)$$
 # Tests of flags, files and texts, which have no goroutine of their own either, and longer runs of what TestBench runs:
 # three minutes that the embedded run has already.
-RACELESS ?= ^Test(UsageErrors|EveryFileIsRead|TokenWithoutAnAddress|CommandsFindDev|RunExitCodes|BenchTables|CheckTopology|EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
+RACELESS ?= ^Test(UsageErrors|EveryFileIsRead|TokenWithoutAnAddress|CommandsFindDev|RunExitCodes|BenchTables|CheckTopology|EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|ReplayFrom|ReplayChange|Complaints|Check|PolicyRefused|PolicyOfTheExample|Audit|AuditRefused|KeysRefused|TailBadFilters|DoctorBadFlags|ConsoleBadFlags|MissingSecret|StrangeVariables|ConfigPrint|UpCheck|UpCheckHook|UpColours|CompletionBehindEquals|ContextWithoutAHome|SimDependsOnItsSeedsAlone|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
-.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-model sim-faults hostile python fuzz soak ci demo doors typescript torture trust
+.PHONY: help build release test test-full searches searches-fold race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-model sim-faults hostile python fuzz soak ci demo doors typescript torture trust
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -42,8 +46,15 @@ release: ## stripped archives for Linux and macOS in dist/, with SHA256SUMS; the
 test: ## every test that needs no server, the large searches in samples; skips say what is missing
 	$(GO) test -timeout 15m ./...
 
-test-full: ## the same with the large searches whole, as continuous integration runs them
+test-full: ## the same with the large searches whole, of which continuous integration has a third in turn
 	HENCE_TEST_FULL=1 $(GO) test -timeout 25m ./...
+
+searches-fold: ## the large searches of fold and gate whole
+	HENCE_TEST_FULL=1 $(GO) test -timeout 25m ./gate/explore ./sequencer/explore
+
+searches: ## the other large searches whole, and no other test
+	HENCE_TEST_FULL=1 $(GO) test -timeout 25m -run '$(SEARCHES)' ./sequencer/... ./topology/... ./streams/processor ./sidecar/sim \
+	./cmd/hence/internal/bench/tables
 
 race: ## the tests of concurrent packages under the race detector
 	$(GO) test -race -short -timeout 15m -skip '$(RACELESS)' $(RACE)
@@ -77,8 +88,9 @@ it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
 	@test -n "$$HENCE_TEST_KAFKA" -a -n "$$HENCE_TEST_NATS" || { echo "set HENCE_TEST_KAFKA and HENCE_TEST_NATS"; exit 1; }
 	HENCE_TEST_FULL=1 $(GO) test -count=1 -v -p 1 -timeout 24m -skip '^TestDevAgain$$' $(REAL)
 
+# An image for another machine is compiled without containers: TestComposeArm64 takes its turn in .ci/run.
 it-containers: ## the tests that start containers: needs an engine, compose and the images of compose/
-	HENCE_TEST_FULL=1 HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -p 1 -timeout 28m -run 'Container|Compose|Cluster|TestDocs$$/(docs|compose)$$/(cluster|README)' ./it/...
+	HENCE_TEST_FULL=1 HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -p 1 -timeout 28m -skip Arm64 -run 'Container|Compose|Cluster|TestDocs$$/(docs|compose)$$/(cluster|README)' $(IN_CONTAINERS)
 
 crash-windows: ## CRASHES kills of sidecars at every step of a settlement
 	HENCE_IT_CRASHES=$(CRASHES) $(GO) test -count=1 -v -timeout 30m -run '^TestCrash' ./it/crash

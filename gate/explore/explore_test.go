@@ -10,11 +10,12 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	folds "github.com/hence-dev/hence/sequencer/explore"
 	"github.com/hence-dev/hence/sequencer/script"
-
 	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
-// walkGate walks configurations of the gate's world; the first violation ends the test.
+func TestMain(m *testing.M) { testsize.Main(m) }
+
+// walk walks configurations of the gate's world; the first violation ends the test.
 func walk(t *testing.T, name string, cfgs []Config) {
 	t.Helper()
 	var reports []folds.Report

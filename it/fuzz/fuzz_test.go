@@ -60,10 +60,27 @@ func TestFuzz(t *testing.T) {
 			"(make fuzz)", len(all), envInputs)
 	}
 	began, sum := time.Now(), 0
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(strings.TrimSpace(string(cache)), "fuzz/github.com/hence-dev/hence") // as "go test" has it
+	built := map[string]string{}                                                               // the fuzzer of each folder: "go test -fuzz" would link it again for each target
 	for _, one := range all {
-		cmd := exec.CommandContext(t.Context(), "go", "test", "-run=^$", "-fuzz=^"+one.name+"$",
-			"-fuzztime="+strconv.Itoa(inputs)+"x", "-fuzzminimizetime=10x", "-parallel=2", one.folder)
-		cmd.Dir = root
+		fuzzer, found := built[one.folder]
+		if !found {
+			fuzzer = filepath.Join(t.TempDir(), "fuzzer")
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-fuzz=.", "-o", fuzzer, one.folder)
+			cmd.Dir = root
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("the fuzzer of %s: %v\n%s", one.folder, err, out)
+			}
+			built[one.folder] = fuzzer
+		}
+		cmd := exec.CommandContext(t.Context(), fuzzer, "-test.run=^$", "-test.fuzz=^"+one.name+"$",
+			"-test.fuzztime="+strconv.Itoa(inputs)+"x", "-test.fuzzminimizetime=10x", "-test.parallel=2",
+			"-test.fuzzcachedir="+filepath.Join(kept, one.folder))
+		cmd.Dir = filepath.Join(root, one.folder)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Errorf("%s of %s: %v\n%s", one.name, one.folder, err, out)

@@ -13,6 +13,8 @@ import (
 	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
+func TestMain(m *testing.M) { testsize.Main(m) }
+
 // walk runs configurations one after the other; the first violation ends the test.
 func walk(t *testing.T, name string, cfgs []Config) {
 	t.Helper()
