@@ -26,8 +26,6 @@ REAL ?= $(shell grep -lE 'harness\.(Start|StartOwn|StartEmpty|Deploy|Real)\b' it
 	grep -v -e /console -e /docs | sed 's|^|./|')
 # The packages with tests that start containers.
 IN_CONTAINERS ?= $(shell grep -lE 'harness\.(NeedCompose|NeedContainers|AskedForContainers|Containers)\b' it/*/*_test.go | xargs -n1 dirname | sort -u | sed 's|^|./|')
-# Searches that have a size; all other tests of their packages are the same at any.
-SEARCHES ?= ^Test(ReplayHistories|Twin|TwinRetracts|CountersFollowTheState|CountersSurviveHostileRecords|Exact|WindowEqualsHistory|WindowWhole|WeakerLevel|FirstWould|SameSets|HostileRecords|HostileRecordsOfOlderLogic|HostileRecordsHurtNoOther|HostileRecordsOfOlderLogicHurtNoOther|RowsAfterEveryEnd|RowsOfLargestRecords|Readability|Merge|Carried|Worlds|ReplaySchedules|Schedules|Cut|VerdictsFall)$$
 # Tests of flags, files and texts, which have no goroutine of their own either, and longer runs of what TestBench runs:
 # three minutes that the embedded run has already.
 RACELESS ?= ^Test(UsageErrors|EveryFileIsRead|TokenWithoutAnAddress|CommandsFindDev|RunExitCodes|BenchTables|CheckTopology|EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|ReplayFrom|ReplayChange|Complaints|Check|PolicyRefused|PolicyOfTheExample|Audit|AuditRefused|KeysRefused|TailBadFilters|DoctorBadFlags|ConsoleBadFlags|MissingSecret|StrangeVariables|ConfigPrint|UpCheck|UpCheckHook|UpColours|CompletionBehindEquals|ContextWithoutAHome|SimDependsOnItsSeedsAlone|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
@@ -52,9 +50,9 @@ test-full: ## the same with the large searches whole, of which continuous integr
 searches-fold: ## the large searches of fold and gate whole
 	HENCE_TEST_FULL=1 $(GO) test -timeout 25m ./gate/explore ./sequencer/explore
 
+# By name: all other tests of these packages are the same at any size.
 searches: ## the other large searches whole, and no other test
-	HENCE_TEST_FULL=1 $(GO) test -timeout 25m -run '$(SEARCHES)' ./sequencer/... ./topology/... ./streams/processor ./sidecar/sim \
-	./cmd/hence/internal/bench/tables
+	HENCE_TEST_FULL=1 $(GO) test -timeout 25m -run '^TestReplayHistories$$|^TestTwin$$|^TestTwinRetracts$$|^TestCountersFollowTheState$$|^TestCountersSurviveHostileRecords$$|^TestExact$$|^TestWindowEqualsHistory$$|^TestWindowWhole$$|^TestWeakerLevel$$|^TestFirstWould$$|^TestSameSets$$|^TestHostileRecords$$|^TestHostileRecordsOfOlderLogic$$|^TestHostileRecordsHurtNoOther$$|^TestHostileRecordsOfOlderLogicHurtNoOther$$|^TestRowsAfterEveryEnd$$|^TestRowsOfLargestRecords$$|^TestReadability$$|^TestMerge$$|^TestCarried$$|^TestWorlds$$|^TestReplaySchedules$$|^TestSchedules$$|^TestCut$$|^TestVerdictsFall$$' ./sequencer/... ./topology/... ./streams/processor ./sidecar/sim ./cmd/hence/internal/bench/tables
 
 race: ## the tests of concurrent packages under the race detector
 	$(GO) test -race -short -timeout 15m -skip '$(RACELESS)' $(RACE)

@@ -64,8 +64,9 @@ func TestFuzz(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := filepath.Join(strings.TrimSpace(string(cache)), "fuzz/github.com/hence-dev/hence") // as "go test" has it
-	built := map[string]string{}                                                               // the fuzzer of each folder: "go test -fuzz" would link it again for each target
+	// As "go test -fuzz" has both; it would link the fuzzer of a folder again for each target.
+	kept := filepath.Join(strings.TrimSpace(string(cache)), "fuzz/github.com/hence-dev/hence")
+	built := map[string]string{}
 	for _, one := range all {
 		fuzzer, found := built[one.folder]
 		if !found {
