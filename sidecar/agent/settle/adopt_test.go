@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
@@ -30,6 +31,27 @@ func TestBoundCountsFromLastOwner(t *testing.T) {
 			t.Errorf("after %s had it, it is left since %v", owner, age)
 		}
 		delete(s.orphans.left.last, owner)
+	}
+}
+
+// A former owner of what was adopted may begin a call, and publish it, until its lease has passed: the log is read
+// again then, and nothing is settled before.
+func TestAdoptedIsReadOnceFreed(t *testing.T) {
+	s := alone(t)
+	d := &debt{tx: api.TxName("b", 5, 1), freed: s.clock.Steady().Add(time.Hour)}
+	waits := func() bool {
+		effects, claim, err := s.owed(t.Context(), d, 7)
+		if err != nil || claim != gate.ClaimStranger {
+			t.Fatal(claim, err)
+		}
+		return s.mustWait(d, effects, claim)
+	}
+	if !waits() || d.heard || !d.notBefore.Equal(d.freed) {
+		t.Errorf("while its owner may call: read for good %v, waits until %v, want %v", d.heard, d.notBefore, d.freed)
+	}
+	d.freed = s.clock.Steady()
+	if waits(); !d.heard {
+		t.Error("once its owner is silent the log is not read for good")
 	}
 }
 

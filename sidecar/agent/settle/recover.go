@@ -66,8 +66,8 @@ func (s *Settler) take(d *debt, r topology.Unsettled) bool {
 	return d.turn
 }
 
-// owed is what is known of a transaction's calls, and the ground on which they are settled here: the incarnation that
-// made them, alive; whoever holds its whole journal, whose process is dead; or only the log.
+// owed is what is known of a transaction's calls, and the ground on which they are settled here: as the live
+// incarnation that made them, as the successor of a dead process with its whole journal, or from the log alone.
 func (s *Settler) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
 	turn := d.turn
 	effects, kept := s.delivery.Owed(d.tx)
@@ -95,8 +95,8 @@ func (s *Settler) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 		return effects, gate.ClaimSuccessor, nil
 	}
 	d.stranger = true
-	heard, quiet := d.heard, !s.formers.strangersUntil().After(s.clock.Steady())
-	if heard {
+	quiet := !s.silentFrom(d).After(s.clock.Steady())
+	if d.heard {
 		return effects, gate.ClaimStranger, nil
 	}
 	logged, err := s.logged(ctx, d.tx)
@@ -283,7 +283,7 @@ func lostForGood(err error) bool {
 	return errors.Is(err, streams.ErrGone) || errors.Is(err, streams.ErrTooLarge) || errors.Is(err, streams.ErrContent)
 }
 
-// settleUnknown settles a transaction of which nobody knows what it did: a settlement always ends.
+// settleUnknown settles a transaction when what it did is unknown: a settlement always ends.
 func (s *Settler) settleUnknown(ctx context.Context, d *debt, inc sequencer.Seq, why error) error {
 	s.log.Error("what a transaction did is lost: it is settled as unresolved", "tx", string(d.tx), "cause", why)
 	unknown := gate.Tool{Name: "unknown", Class: sequencer.ClassIrreversible}
@@ -308,7 +308,7 @@ func (p *policy) FromLog(id sequencer.TxID, events []*topology.Event) ([]gate.Pr
 func (s *Settler) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
 	now := s.clock.Steady()
 	if claim == gate.ClaimStranger && !d.heard { // until then one may begin, and say so in the log
-		d.notBefore = s.formers.strangersUntil()
+		d.notBefore = s.silentFrom(d)
 		return true
 	}
 	if claim != gate.ClaimOwn && !d.waited {
@@ -325,6 +325,16 @@ func (s *Settler) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) b
 	}
 	d.tries++
 	return false
+}
+
+// silentFrom is when the last process that may still begin a call of a debt loses its lease: a former one of this
+// agent or, of what was adopted, a former owner. What the log says before that time is not complete.
+func (s *Settler) silentFrom(d *debt) time.Time {
+	until := s.formers.strangersUntil()
+	if d.freed.After(until) {
+		return d.freed
+	}
+	return until
 }
 
 // mayTake is how long calls of a former owner may take that are perhaps under way.

@@ -39,8 +39,8 @@ type debt struct {
 	stranger  bool              // what ran is known from the log only
 	granted   []sequencer.Scope // for writing, by the decisions up to grantsTo; see readGrants
 	grantsTo  sequencer.Seq
-	heard     bool          // the log was read when no former process of this agent could begin a call any more
-	theirs    bool          // somebody else has adopted it
+	heard     bool          // the log was read when no former owner could begin a call any more
+	theirs    bool          // another owner has adopted it
 	freed     time.Time     // by the steady clock, may be ahead: then no former owner begins a call; zero: unknown
 	waited    bool          // notBefore is set
 	tries     int           // of the settlement
@@ -139,10 +139,10 @@ func (s *Settler) Lost() {
 	}
 }
 
-// disowned: somebody else has it, and may make calls of it that this journal does not know.
+// disowned marks a debt as that of another owner, which may make calls that this journal does not know.
 func (d *debt) disowned() { d.theirs, d.heard, d.waited, d.tries = true, false, false, 0 }
 
-// Share notes that somebody else has worked on a transaction, and may have made calls that this journal does not know.
+// Share notes that another owner has worked on a transaction and may have made calls that this journal does not know.
 func (s *Settler) Share(id sequencer.TxID) { s.share(id, s.debts[id]) }
 
 func (s *Settler) share(id sequencer.TxID, d *debt) {
@@ -336,7 +336,7 @@ func (s *Settler) appendSettlement(ctx context.Context, d *debt, made gate.Settl
 	d.refused = nil
 	in := d.intent(s)
 	if in.Incarnation != inc {
-		return nil // the session has ended meanwhile: the next one begins anew
+		return nil // the session has ended meanwhile: the next one starts over
 	}
 	in.Settle = &sequencer.Settle{Effects: made.Effects, NoneElse: made.NoneElse}
 	for {
