@@ -44,7 +44,7 @@ type Env struct {
 	Root      string   // absolute directory; file touches nothing outside
 	Mail      *Mail    // nil: none declared
 	Databases map[string]Database
-	// Secret returns the value of a declared secret; it is read anew each time, so that it can be rotated.
+	// Secret returns the value of a declared secret; each call reads it, so that it can be rotated.
 	Secret func(name string) (string, error)
 }
 

@@ -19,7 +19,7 @@ import (
 var ErrGivenUp = errors.New("gate: the outcome of the call stays unknown, it was given up")
 
 // ErrLease is returned by Run, Finish, Release and Undo when the lease does not surely outlast one more call. Nothing
-// left since the last mark; whoever holds the lease next goes on.
+// left since the last mark; the next lease holder continues.
 var ErrLease = errors.New("gate: the lease ends before the call could")
 
 // ErrMark is returned by Run, Finish, Release and Undo when a mark could not be written. What it announces did not

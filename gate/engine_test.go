@@ -267,7 +267,7 @@ func (silent) Call(ctx context.Context, _ Call) (Answer, error) {
 	return Answer{}, ErrUnknown
 }
 
-// TestGiveUp ends a call that nobody answers after its maximum time, on the machine's clock.
+// TestGiveUp ends an unanswered call after its maximum time, on the machine's clock.
 func TestGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -100,7 +100,7 @@ type Tool struct {
 	// Forbids: the sink of the compensation refuses the key that it undoes from then on, and does nothing else for one
 	// that it never saw. Without it a compensation is sent only for a call that is known to be there.
 	Forbids bool
-	Approve bool `json:",omitempty"` // held: somebody has to agree to this call before the commit
+	Approve bool `json:",omitempty"` // held: this call needs an approval before the commit
 }
 
 // Tools is the policy as the gate uses it.
@@ -188,7 +188,7 @@ type Progress struct {
 	Unsent string `json:",omitempty"`
 }
 
-// Claim says on what ground somebody settles an effect: what it may know of calls that it has not made itself.
+// Claim says on what ground a process settles an effect: what it may know of calls that it has not made itself.
 type Claim uint8
 
 // The grounds.
@@ -198,7 +198,7 @@ const (
 	ClaimStranger               // knows only the log: it may call with keys, and nothing else
 )
 
-// Residue is one effect that could not be made clean, or of which nobody knows.
+// Residue is one effect that could not be made clean, or whose outcome is unknown.
 type Residue struct {
 	Effect Effect
 	Result sequencer.Result // never clean

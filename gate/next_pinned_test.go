@@ -67,9 +67,8 @@ func (m *marks) facts(phase gate.Phase) gate.Facts {
 }
 
 // TestNextIsPinned holds the whole rule as it was decided: of so many effects in each phase, how often it comes to
-// what, for which reason, and the hash of all its plans. Whoever means to change the rule runs it with
-// HENCE_GATE_WRITE=1 and reads which lines changed. What each clause is for is tested elsewhere; here none can be left
-// out unnoticed.
+// what, for which reason, and the hash of all its plans. To change the rule, run it with HENCE_GATE_WRITE=1 and read
+// which lines changed. What each clause is for is tested elsewhere; here none can be left out unnoticed.
 func TestNextIsPinned(t *testing.T) {
 	const each, file = 60_000, "testdata/next.txt"
 	var out strings.Builder

@@ -71,7 +71,7 @@ const (
 	WhyUndone                   // it is taken back
 	WhyNoUndo                   // it ran and nothing undoes it
 	WhyUndoRefused              // the sink refused to undo it
-	WhyUndoUnknown              // nobody knows whether it was undone
+	WhyUndoUnknown              // it is unknown whether it was undone
 	WhyNotUndone                // no try to undo it has left
 	WhyMade                     // a former try of a person was answered
 	WhyRetracted                // it never left, and its transaction is retracted

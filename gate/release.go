@@ -11,8 +11,8 @@ import (
 
 // Release lets a committed transaction's held effects leave, in issuance order, each once those before it are
 // through. One that fails for good stops the rest: they stay unsent and are residue. What was answered before is
-// not called again, so it may be called anew after a crash, or after an error, which says that the context or the
-// lease ended or that a mark could not be written. The effects are all of the transaction, by index; their
+// not called again, so Release may be called again after a crash, or after an error, which says that the context or
+// the lease ended or that a mark could not be written. The effects are all of the transaction, by index; their
 // progress is kept up to date in place.
 func (g *Engine) Release(ctx context.Context, effects []Progress, claim Claim) (Settlement, error) {
 	ordered(effects)
@@ -98,10 +98,10 @@ func releaseDetail(w *work, plan Plan) string {
 
 func unknownDetail(p *Progress) string {
 	if p.Key == "" {
-		return fmt.Sprintf("nobody knows whether it happened (%d calls%s); it has no key, so it is not repeated: look at "+
+		return fmt.Sprintf("it is unknown whether it happened (%d calls%s); it has no key, so it is not repeated: look at "+
 			"the sink", p.Tries, colon(p.Why))
 	}
-	return fmt.Sprintf("nobody knows whether it happened (%d calls under key %q%s): look at the sink, or retry under it",
+	return fmt.Sprintf("it is unknown whether it happened (%d calls under key %q%s): look at the sink, or retry under it",
 		p.Tries, p.Key, colon(p.Why))
 }
 

@@ -29,7 +29,7 @@ func (g *Engine) Run(ctx context.Context, e Effect) (Answer, error) {
 
 // Finish settles the outcome of an eager call that was begun and never answered: it is looked up, repeated under its
 // key, or given up, which the progress that is returned says. An error says that it is to be called again with that
-// progress. Whoever is not the incarnation that began it repeats only what can be undone.
+// progress. An incarnation that did not begin it repeats only what can be undone.
 func (g *Engine) Finish(ctx context.Context, p Progress, claim Claim) (Progress, error) {
 	if !p.Tool.Class.Eager() {
 		// A held call has nothing to find out before the decision: to ask for it would begin it.

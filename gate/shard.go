@@ -10,8 +10,8 @@ type ShardAccess struct {
 	MediaType string // of a write
 }
 
-// ShardTool is an adapter whose calls are reads and writes of the transaction itself. Whoever makes the transaction
-// makes them; the gate never does, so there is nothing to release, to undo or to look up.
+// ShardTool is an adapter whose calls are reads and writes of the transaction itself. The transaction makes them; the
+// gate never does, so there is nothing to release, to undo or to look up.
 type ShardTool interface {
 	// Shard says what a call reads or writes, or why its arguments name no shard: ErrNotSent.
 	Shard(c Call) (ShardAccess, error)

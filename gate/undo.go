@@ -11,10 +11,10 @@ import (
 )
 
 // Undo settles an aborted transaction, or takes a retraction's turn (the effects are then Committed): first it
-// finds out what became of calls that nobody knows of, then it compensates those that ran, the last first, and
+// finds out what became of calls of unknown outcome, then it compensates those that ran, the last first, and
 // drops what was held. One that cannot be undone stops those before it on the same scopes: its compensation may yet
 // arrive, and would put back over theirs what they had written. It does not stop the rest. As Release it may be called
-// anew, and keeps progress in place.
+// again, and keeps progress in place.
 func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Settlement, error) {
 	ordered(effects)
 	if err := g.Wait(ctx, effects, claim, g.clock.Now()); err != nil {
@@ -87,14 +87,14 @@ func undoDetail(w *work, plan Plan) (tries int, detail string) {
 		if plan.Why == WhyBehindMaybe {
 			said += " by this sidecar (a former one may have done it)"
 		}
-		return p.UndoTries, fmt.Sprintf("%s, because nobody knows that effect %d, which ran after it on the same scope, "+
+		return p.UndoTries, fmt.Sprintf("%s, because it is not known that effect %d, which ran after it on the same scope, "+
 			"was: settle that one first, then retry or accept this one", said, w.behind.Index)
 	case WhyNoUndo:
 		return p.Tries, "it happened and no compensation is declared: undo it by hand or accept"
 	case WhyUndoRefused:
 		return p.UndoTries, "the sink refused to undo it" + colon(p.UndoDone.Detail) + ": undo it by hand or accept"
 	case WhyUndoUnknown:
-		return p.UndoTries, fmt.Sprintf("nobody knows whether it was undone (%d calls by this sidecar%s): look at the sink",
+		return p.UndoTries, fmt.Sprintf("it is unknown whether it was undone (%d calls by this sidecar%s): look at the sink",
 			p.UndoTries, because(w.undoWhy))
 	case WhyNotUndone:
 		if errors.Is(w.undoWhy, ErrChangedTool) {
@@ -106,7 +106,7 @@ func undoDetail(w *work, plan Plan) (tries int, detail string) {
 	return p.Tries, ""
 }
 
-// orderDetail is what is said of an order to refuse a call that nobody knows of.
+// orderDetail is what is said of an order to refuse a call of unknown outcome.
 func orderDetail(p *Progress) (detail string) {
 	if p.UndoDone != nil && !p.UndoLost {
 		detail += "; the sink was told to refuse its key from now on"
@@ -130,7 +130,7 @@ type undoing struct {
 }
 
 // Compensation is the call that undoes an effect, given what that answered, and what the policy says of its tool.
-// Whoever makes it, and however often, it goes under the same key.
+// It goes under the same key from every process and in every try.
 func Compensation(tools Tools, origin string, p *Progress, a Answer) (Call, Tool, error) {
 	c, err := tools.Undo(p.Effect, a)
 	if err != nil {

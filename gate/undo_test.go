@@ -116,7 +116,7 @@ func TestUndoForbidsAbsent(t *testing.T) {
 	}
 }
 
-// TestUndoBehindStranger holds that whoever knows only the log does not call an effect leaked that a former owner may
+// TestUndoBehindStranger holds that an undo by the log alone does not call an effect leaked that a former owner may
 // have undone before it died.
 func TestUndoBehindStranger(t *testing.T) {
 	w := newWorld()
@@ -351,8 +351,8 @@ func TestUndoAtForeignSink(t *testing.T) {
 	}
 }
 
-// TestUndoKeepsOrderBehindUnknown holds that what came before a call that nobody knows of, on its scope, is not
-// undone: a person who undoes that one later would put back over it what it had written.
+// TestUndoKeepsOrderBehindUnknown holds that what came before a call of unknown outcome, on its scope, is not
+// undone: an operator who undoes that one later would put back over it what it had written.
 func TestUndoKeepsOrderBehindUnknown(t *testing.T) {
 	w := newWorld()
 	w.foreign = true

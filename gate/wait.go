@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Wait returns once the settlement of a transaction may begin: when each call that somebody else may still have on
+// Wait returns once the settlement of a transaction may begin: when each call that a former owner may still have on
 // its way has had its tool's maximum time since then, the moment at which the settlement became ours. The owner
 // alive has none but its own; a successor knows which ones are open; a stranger must reckon with all. It notes in
 // the effects that they have waited. Finish, Release and Undo wait by themselves for what has not.

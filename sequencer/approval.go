@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Approvals, since logic 4. A seal may ask that somebody agrees to a held effect before the transaction commits. It
+// Approvals, since logic 4. A seal may require that a held effect is approved before the transaction commits. It
 // then waits, sealed, for a yes on each such effect; a no ends it at once, and so does the bound. A word is about the
-// arguments that whoever said it has seen, and names them by their hash.
+// arguments that the approver has seen, and names them by their hash.
 
-// Approval is what somebody has said of one effect that needs a yes.
+// Approval is an approver's word on one effect that needs a yes.
 type Approval struct {
 	Index uint32 // of the effect
 	Yes   bool
-	By    string // who said it; empty in the outcome of one that waits: nobody has yet
+	By    string // who said it; empty in the outcome of one that still waits
 	Args  Hash   // SHA-256 of the arguments that it is about
 }
 
@@ -27,13 +27,13 @@ const (
 	maxApprovalTicks     = 365 * dayTicks
 )
 
-// approves: the record is the word of somebody who approves or denies, and not a hook's.
+// approves: the record is an approver's yes or no, and not a hook's.
 func (in *Intent) approves() bool {
 	return in.Kind == IntentVerdict && in.Verdict != nil && len(in.Verdict.Approvals) > 0
 }
 
 func (v *Verdict) readable() bool {
-	// Nobody could be asked for a word without a name.
+	// A word without a name cannot be traced to an approver.
 	return !slices.ContainsFunc(v.Approvals, func(a Approval) bool { return a.By == "" })
 }
 
@@ -136,7 +136,7 @@ func (f *Fold) judgeApproval(t *tx, j *judgement, collect bool) {
 	if !t.unapproved() {
 		return
 	}
-	// To commit before the yes would let leave what nobody agreed to (holes 27d).
+	// A commit before the yes would release an effect that is not approved (holes 27d).
 	j.blocked = true
 	if collect {
 		j.blockers = append(j.blockers, Blocker{Tx: t.ID, Why: "approval"})

@@ -2,8 +2,8 @@ package sequencer
 
 import "slices"
 
-// commit decides a sealed transaction. Its writes enter the window at the decision's seq, and whoever waits with a
-// read of them is refused in this very step.
+// commit decides a sealed transaction. Its writes enter the window at the decision's seq, and transactions that
+// wait with a read of them are refused in this very step.
 func (f *Fold) commit(t *tx) {
 	s := t.Seal
 	f.dequeueSeal(t)
@@ -151,7 +151,7 @@ func (f *Fold) makeStale(t *tx, why finding) {
 	}
 }
 
-// ownersAnswer: what the owner's settlement or adoption was answered with stays when somebody else's comes. A
+// ownersAnswer: what the owner's settlement or adoption was answered with stays when another sidecar's comes. A
 // retraction waits for a second settlement, and a late copy of the first must be known as that; so must a copy of the
 // adoption that made it the owner.
 func (f *Fold) ownersAnswer(t *tx, in *Intent) bool {
@@ -196,8 +196,8 @@ func (f *Fold) applySettle(t *tx, in *Intent) {
 	}
 }
 
-// settle ends a decided transaction. It counts as a write of what it settled, so nobody commits on a value that was
-// compensated away, or that was read before a release that came after.
+// settle ends a decided transaction. It counts as a write of what it settled, so no transaction commits on a
+// value that was compensated away, or that was read before a release that came after.
 func (f *Fold) settle(t *tx, in *Intent, s *Settle) {
 	seq := f.seq + 1
 	o := Outcome{Kind: OutcomeSettled, Final: true}

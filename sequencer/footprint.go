@@ -32,7 +32,7 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 			return bad("a call that never came has a scope, a key, an outcome or a class", firstScope(e.Scopes))
 		}
 		if e.badApproval() {
-			// What has left is not held back any more, and a yes to arguments that nobody names is one to any.
+			// What has left is not held back any more, and a yes to arguments that are not named is one to any.
 			return bad("an approval is for a held effect, and for arguments that the seal names by their hash",
 				firstScope(e.Scopes))
 		}

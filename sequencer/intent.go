@@ -131,7 +131,7 @@ type Effect struct {
 
 	// Since logic 4.
 	Absent  bool // no call of this index came that moves anything: it was planned, has no scopes, is of class read
-	Approve bool // held effects: somebody has to agree before the commit
+	Approve bool // held effects: the commit needs an approval
 	Args    Hash // SHA-256 of its arguments, where Approve is set
 }
 
@@ -242,7 +242,7 @@ type Result uint8
 const (
 	ResultClean      Result = iota // released, compensated, or looked up without a trace
 	ResultLeaked                   // it left and cannot be taken back
-	ResultUnresolved               // nobody knows
+	ResultUnresolved               // it is not known
 	ResultPartial                  // some of it
 )
 
@@ -287,7 +287,7 @@ type Register struct {
 	Tools      []Tool
 }
 
-// Verdict is a hook's answer, or what somebody says of effects that need a yes.
+// Verdict is a hook's answer, or an approver's word on effects that need a yes.
 type Verdict struct {
 	Footprint Hash
 	Yes       bool

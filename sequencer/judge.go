@@ -224,7 +224,7 @@ func (f *Fold) judgeSeal(t *tx, collect bool) judgement {
 	return j.done()
 }
 
-// judgeReadFrom is check 4: nobody commits on what an undecided or aborted transaction showed.
+// judgeReadFrom is check 4: no transaction commits on what an undecided or aborted one showed.
 func (f *Fold) judgeReadFrom(t *tx, j *judgement, collect bool) {
 	for _, id := range t.RestsOn {
 		d := f.txs[id]
@@ -400,7 +400,7 @@ func blockerOf(b *bound) Blocker {
 	return Blocker{Tx: b.t.ID, Scope: b.Scope, Why: b.t.why(b.Kind.String())}
 }
 
-// whyOrphan is how a decided transaction is in the way that nobody settles.
+// whyOrphan is how a decided transaction without an owner is in the way.
 const whyOrphan = "orphan"
 
 // why says how a transaction is in the way.

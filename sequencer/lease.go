@@ -44,7 +44,7 @@ func (s *sidecars) drop(incarnation Seq) {
 	}
 }
 
-// lowest returns the smallest watermark; ok is false when nobody is live.
+// lowest returns the smallest watermark; ok is false when no sidecar is live.
 func (s *sidecars) lowest() (seq Seq, ok bool) {
 	if len(s.list) == 0 {
 		return 0, false

@@ -98,7 +98,7 @@ func TestLargeReferences(t *testing.T) {
 }
 
 // TestWritesFetchOnce holds that nothing is fetched twice: what was worked out is gone on from, also after what is
-// under it was folded; and that what was taken out, or cut off by hand, is worked out anew.
+// under it was folded; and that what was taken out, or cut off by hand, is worked out again.
 func TestWritesFetchOnce(t *testing.T) {
 	var x Writes
 	fetched := 0
@@ -152,7 +152,7 @@ func TestWritesFetchOnce(t *testing.T) {
 }
 
 // TestWritesGrow holds that a content which grows by small deltas is not copied for each of them, and that a value
-// which was shown has no room behind it that somebody could write into.
+// which was shown has no room behind it that a caller could write into.
 func TestWritesGrow(t *testing.T) {
 	var x Writes
 	x.Apply(1, &ShardWrite{Content: bytes.Repeat([]byte("x"), 1000)})

@@ -45,7 +45,7 @@ func comesTo(list []written) string {
 }
 
 // TestWrites feeds long histories of one shard, in which deltas are taken out again, contents come back, some writes
-// come twice and what nobody can take out any more is made one content. Each value is that of the writes that stand.
+// come twice and what can no longer be taken out is made one content. Each value is that of the writes that stand.
 func TestWrites(t *testing.T) {
 	wholes := 0
 	for seed := range uint64(60) {

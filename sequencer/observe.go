@@ -106,7 +106,7 @@ func (f *Fold) shareWrites(t *tx, writes []Write) {
 }
 
 // shareAt marks a scope of a transaction, and what others hold of it for writing: calls of both may have run there, in
-// an order that nobody knows.
+// an unknown order.
 func (f *Fold) shareAt(t *tx, s Scope) {
 	var met []*bound
 	f.holds.visit(s, func(_ Scope, b *bound) bool {

@@ -42,7 +42,7 @@ type Blocker struct {
 type Write struct {
 	Scope  Scope
 	Writer Writer // who counts as its writer from now on
-	Former Writer // who counted as it before; zero: forgotten or nobody
+	Former Writer // who counted as it before; zero: forgotten or none
 }
 
 // Outcome is one decision record.
@@ -95,7 +95,7 @@ type Outcome struct {
 	Tool       string // of phantom_tool: server/name
 	MovedAgent string // whose sidecar moved it at Moved.Seq, where no transaction did: of phantom_tool
 
-	// Since logic 4: who has said what of effects that need a yes, by Index; of waiting also those of which nobody has.
+	// Since logic 4: the words on effects that need a yes, by Index; of waiting also the effects without one.
 	Approvals []Approval
 
 	// Since logic 5: the key that signed the request behind Intent; of a decision that the record of another transaction,
@@ -113,6 +113,6 @@ const StateHashEvery = 4096
 // Step is what one intent led to.
 type Step struct {
 	Outcomes []Outcome
-	Repeats  []Seq // the outcomes that a duplicate intent had; to be published again by whoever remembers them
+	Repeats  []Seq // the outcomes that a duplicate intent had; to be published again where they are remembered
 	Ignored  bool  // the record could not be read as an intent of this version; it changed nothing
 }

@@ -194,7 +194,7 @@ func remembered(st *sequencer.State, in *sequencer.Intent) bool {
 }
 
 // rememberedApproval: approvals have no count, so a copy is known by what was taken, or by the decision. One that was
-// refused left nothing, and its copy is judged anew.
+// refused left nothing, and its copy is judged again.
 func rememberedApproval(st *sequencer.State, in *sequencer.Intent) bool {
 	return slices.ContainsFunc(st.Txs, func(t sequencer.TxState) bool {
 		if t.ID != in.Tx || t.Phase != sequencer.PhaseSealed {

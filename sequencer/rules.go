@@ -5,7 +5,7 @@ package sequencer
 // Logic 4 has writes that merge, approvals, and contents of several events. Logic 5 says whose key signed a request.
 const Logic = 5
 
-// firstLogic is that of a workspace in which nobody has said otherwise.
+// firstLogic is that of a workspace without a rules record.
 const firstLogic = 1
 
 // Rules are the workspace's settings. They change by a record of the log and hold from there on.

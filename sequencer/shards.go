@@ -89,7 +89,7 @@ func (l *shardLog) trimShard(p *shardPast, keep Seq) {
 	}
 }
 
-// shortList is how many contents of a shard are moved rather than given room anew.
+// shortList is how many contents of a shard are moved in place rather than reallocated.
 const shortList = 8
 
 // entries returns all contents by Seq, those of one seq by Scope.

@@ -24,7 +24,7 @@ func TestRetractionsAreBounded(t *testing.T) {
 		Scopes: []sequencer.Scope{"mail:/x"}}}}
 	h.step(h.of("first", sequencer.IntentSeal, first))
 	h.step(h.of("first", sequencer.IntentSettle, nil))
-	h.step(h.of("first", sequencer.IntentRetract, nil)) // nobody ever settles its turn
+	h.step(h.of("first", sequencer.IntentRetract, nil)) // its turn is never settled
 	for i := range 3_000 {
 		s := &sequencer.Seal{}
 		for j := range i % 30 {

@@ -169,7 +169,7 @@ type Past struct {
 // PastWrite is one scope that a committed transaction wrote.
 type PastWrite struct {
 	Scope  Scope
-	Former Writer // whose write it covered; zero: forgotten or nobody
+	Former Writer // whose write it covered; zero: forgotten or none
 	Shard  bool   // it wrote the content of this shard
 
 	// Since logic 4.
@@ -198,7 +198,7 @@ type RetractionState struct {
 // ConeScope is what stands at a scope under a cone that wrote it.
 type ConeScope struct {
 	Scope   Scope
-	Writer  Writer        // whose write stands; zero: forgotten or nobody
+	Writer  Writer        // whose write stands; zero: forgotten or none
 	Shard   *ShardVersion // the content to restore; nil: no shard, or restored already
 	Unknown bool          // a shard whose content is not known any more: it stays as it is, as residue
 
@@ -217,7 +217,7 @@ type ShardVersion struct {
 	Content []byte
 	Ref     *Ref
 	Absent  bool // the shard was not there
-	Unknown bool // nobody has said what was there
+	Unknown bool // the log does not say what was there
 
 	// Since logic 3 the log keeps the content, and Type, Content and Ref are empty.
 	From Seq // the decision that carries it; zero: Absent, Unknown, or kept here since before logic 3

@@ -59,7 +59,7 @@ func (f *Fold) nameTurn(r *retraction, m *tx) {
 	r.Named = &first
 	f.accountRetraction(r)
 	if named != nil && named.Tx == first.Tx && first.Why != whyOrphan {
-		return // somebody has adopted it, which is said already
+		return // it was adopted, which is said already
 	}
 	f.emitTx(m, Outcome{Kind: OutcomeRetracting, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx,
 		BlockedBy: blockers})
@@ -193,8 +193,8 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 	return seq
 }
 
-// nameless: of something nobody knows whether it was put back, nor where it is. So whatever the transaction wrote may
-// be as it left it (holes 26).
+// nameless: for some effect it is unknown whether it was put back, and where it is. So whatever the transaction wrote
+// may be as it left it (holes 26).
 func (s *Settle) nameless() bool {
 	return slices.ContainsFunc(s.Effects, func(e Settled) bool {
 		return e.Result == ResultUnresolved && len(e.Scopes) == 0

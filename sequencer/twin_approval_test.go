@@ -6,7 +6,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// badApproval: approval is asked for what has left, or for arguments that nobody knows.
+// badApproval: approval is asked for what has left, or for unknown arguments.
 func badApproval(e sequencer.Effect) bool {
 	gated := e.Class == sequencer.ClassBufferable || e.Class == sequencer.ClassIrreversible
 	if !e.Approve {
@@ -36,12 +36,12 @@ func (t *twinTx) needed() []sequencer.Approval {
 	return out
 }
 
-// unheard: nobody has said anything of one of them.
+// unheard: one of them has no answer yet.
 func (t *twinTx) unheard() bool {
 	return slices.ContainsFunc(t.needed(), func(a sequencer.Approval) bool { return a.By == "" })
 }
 
-// denied is the first effect that somebody has said no to.
+// denied is the first effect that an approver has denied.
 func (t *twinTx) denied() *twinFinding {
 	for _, a := range t.needed() {
 		if a.By != "" && !a.Yes {

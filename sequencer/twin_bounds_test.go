@@ -75,12 +75,12 @@ func (w *twin) share(t *twinTx, scopes []sequencer.Scope) {
 	}
 }
 
-// doubtful: nobody knows what stands at a scope after a settlement of the transaction.
+// doubtful: it is unknown what stands at a scope after a settlement of the transaction.
 func (w *twin) doubtful(t *twinTx, s sequencer.Scope) bool {
 	return !w.rules.Observe && slices.ContainsFunc(t.shared, s.Overlaps)
 }
 
-// unfinished: somebody opened while the workspace observed and is not final, or it observes still.
+// unfinished: the workspace observes, or a transaction that opened while it did is not final.
 func (w *twin) unfinished() bool {
 	return w.bounded() && (w.rules.Observe || slices.ContainsFunc(w.txs, func(t *twinTx) bool {
 		return t.free && !t.final()
@@ -107,7 +107,7 @@ func (w *twin) switched(former sequencer.Rules) {
 	}
 	for _, t := range w.txs {
 		if former.Logic < 3 && t.free && !t.undecided() {
-			t.shared = append(t.shared, t.own()...) // nobody has noted what of it was shared
+			t.shared = append(t.shared, t.own()...) // what of it was shared is not noted
 		}
 	}
 	if !former.Observe && !slices.ContainsFunc(w.txs, func(t *twinTx) bool { return t.free && t.undecided() }) {

@@ -30,7 +30,7 @@ func twinHistories() (n int, enough bool) {
 	return n, n >= 50_000
 }
 
-// reached counts what was decided, by kind, code and why somebody waited.
+// reached counts what was decided, by kind, code and reason of a wait.
 type reached struct {
 	count map[string]int
 }

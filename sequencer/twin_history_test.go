@@ -353,7 +353,7 @@ func (h *history) seal(id sequencer.TxID) *sequencer.Seal {
 		}
 		s.Shards = append(s.Shards, w)
 	}
-	if h.rarely(14) && h.twin.rules.Logic > 3 { // before, nobody reads it
+	if h.rarely(14) && h.twin.rules.Logic > 3 { // an earlier logic does not read it
 		h.takeAway(s)
 	}
 	if h.rarely(5) {
@@ -384,17 +384,17 @@ func (h *history) settle(id sequencer.TxID) *sequencer.Settle {
 			}
 		}
 	}
-	if h.rarely(10) { // nobody knows what, nor where
+	if h.rarely(10) { // neither what nor where is known
 		s.Effects = append(s.Effects, sequencer.Settled{Index: uint32(len(s.Effects)), Result: sequencer.ResultUnresolved})
 	}
-	if h.rarely(16) { // narrower than a hold, or somebody else's
+	if h.rarely(16) { // narrower than a hold, or another transaction's
 		e := sequencer.Settled{Index: uint32(len(s.Effects)), Scopes: []sequencer.Scope{h.scope()}, Result: result()}
 		s.Effects = append(s.Effects, e)
 	}
 	return s
 }
 
-// rules are the next version with a few of the settings drawn anew.
+// rules are the next version with a few of the settings drawn again.
 func (h *history) rules() *sequencer.Rules {
 	r := h.twin.rules
 	r.Version++

@@ -95,7 +95,7 @@ func ontoDelta(later *twinTx, scope sequencer.Scope, earlier *twinTx, at sequenc
 	return scope == at && later.pastOp(scope) != sequencer.OpSet && earlier.pastOp(at) != sequencer.OpSet
 }
 
-// lastStanding is the last content or delta of a shard that nobody takes back or has taken back, or is about to.
+// lastStanding is the last content or delta of a shard that no retraction takes back, has taken back or is about to.
 func (w *twin) lastStanding(scope sequencer.Scope, gone func(*twinTx) bool) *sequencer.ShardVersion {
 	for i := len(w.versions) - 1; i >= 0; i-- {
 		v := w.versions[i]
@@ -106,7 +106,7 @@ func (w *twin) lastStanding(scope sequencer.Scope, gone func(*twinTx) bool) *seq
 	return w.orTombstone(&sequencer.ShardVersion{Scope: scope, Unknown: true})
 }
 
-// keepWriters: where the cone has deltas, whoever wrote last among those who stand counts as the writer.
+// keepWriters: where the cone has deltas, the writer is that of the last write that stands.
 func (w *twin) keepWriters(r *twinRetraction) {
 	gone := func(t *twinTx) bool { return slices.Contains(r.cone, t) || t.phase == sequencer.PhaseRetracted }
 	for _, t := range r.cone {
@@ -137,7 +137,7 @@ func (w *twin) takeOut(t *twinTx, x sequencer.PastWrite) sequencer.ShardWrite {
 	return sequencer.ShardWrite{Scope: x.Scope, Op: x.Op, Removes: t.decision}
 }
 
-// asRead is a seal as the workspace's logic reads it: before logic 4 nobody knew deltas.
+// asRead is a seal as the workspace's logic reads it: before logic 4 there are no deltas.
 func (w *twin) asRead(s *sequencer.Seal) *sequencer.Seal {
 	if w.rules.Logic > 3 {
 		return s

@@ -345,7 +345,7 @@ func (w *twin) judge(t *twinTx) *twinMet {
 	return m
 }
 
-// checkFour: nobody commits on what an undecided or aborted transaction showed.
+// checkFour: no transaction commits on what an undecided or aborted transaction showed.
 func (w *twin) checkFour(t *twinTx, m *twinMet) {
 	for _, id := range t.restsOn {
 		d := w.tx(id)

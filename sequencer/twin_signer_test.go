@@ -2,7 +2,7 @@ package sequencer_test
 
 import "github.com/hence-dev/hence/sequencer"
 
-// unsigned is a record as the twin's logic reads it: before logic 5 nobody said who signed.
+// unsigned is a record as the twin's logic reads it: before logic 5 it has no signer.
 func (w *twin) unsigned(in *sequencer.Intent) *sequencer.Intent {
 	if in.Signer == "" || w.rules.Logic > 4 {
 		return in

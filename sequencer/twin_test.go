@@ -105,7 +105,7 @@ func (t *twinTx) final() bool {
 		t.phase == sequencer.PhaseRetracted
 }
 
-// older: t is older than u. Whoever has no epoch yet is the younger one.
+// older: t is older than u. One without an epoch yet is the younger one.
 func (t *twinTx) older(u *twinTx) bool { return t.epoch != 0 && (u.epoch == 0 || t.epoch < u.epoch) }
 
 func (t *twinTx) sameSession(u *twinTx) bool {

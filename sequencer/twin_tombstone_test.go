@@ -6,7 +6,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// unreadable: before logic 4 nobody could say that shards are gone.
+// unreadable: before logic 4 a seal could not say that shards are gone.
 func (w *twin) unreadable(in *sequencer.Intent) bool {
 	return in.Kind == sequencer.IntentSeal && w.rules.Logic < 4 &&
 		slices.ContainsFunc(in.Seal.Shards, func(x sequencer.ShardWrite) bool { return x.Absent })

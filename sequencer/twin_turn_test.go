@@ -181,7 +181,7 @@ func (w *twin) forgetContents(keep sequencer.Seq) {
 	}
 }
 
-// namesNothing: something is unresolved, and nobody says where.
+// namesNothing: an effect is unresolved and names no scope.
 func namesNothing(s *sequencer.Settle) bool {
 	for _, e := range s.Effects {
 		if e.Result == sequencer.ResultUnresolved && len(e.Scopes) == 0 {

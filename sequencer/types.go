@@ -2,7 +2,7 @@
 //
 // A decision is a pure function of a prefix of that log. The package does no I/O and knows no clock: time is
 // counted in tick records, and everything that a decision depends on is in the log. Two folds that were given
-// the same records hold the same state and gave the same outcomes, whoever ran them and however often.
+// the same records hold the same state and gave the same outcomes, wherever and however often they ran.
 package sequencer
 
 // Seq is a position in a workspace's commit order: 1-based, contiguous, never reused. It numbers every outcome.

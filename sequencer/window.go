@@ -48,8 +48,8 @@ func newWindow(entries []WindowState) *window {
 	return w
 }
 
-// put makes this the last write of exactly this scope, moved by the writer or by somebody else. Seqs are 1-based and
-// never go down from put to put.
+// put makes this the last write of exactly this scope, moved by the writer or by another transaction. Seqs are
+// 1-based and never go down from put to put.
 func (w *window) put(s Scope, seq Seq, writer Writer, by TxID) {
 	if seq == 0 || seq < w.top {
 		panic(fmt.Sprintf("sequencer: write of %s at seq %d after one at seq %d", s, seq, w.top))

@@ -42,7 +42,7 @@ type Config struct {
 	// rules, retract, accept a residue or try it again. Empty: Token has this role, too.
 	OperatorToken string
 	// Approvers are the people who may approve and deny calls that need it, with a token each, of 16 characters at least,
-	// that is nobody else's. None: nobody may here.
+	// and unique. None: no token approves here.
 	Approvers map[string]string
 	// Keys sign requests in place of a token.
 	Keys []Key
@@ -135,7 +135,7 @@ func (a AgentConfig) withDefaults(of *Config) (AgentConfig, error) {
 // ValidAgent says what is wrong with an agent's name.
 func ValidAgent(name string) error { return agent.ValidAgent(name) }
 
-// randomToken is one that nobody can guess.
+// randomToken is one that cannot be guessed.
 func randomToken() string { return rand.Text() + rand.Text() }
 
 // limitsOfFace are those of the HTTP interface.

@@ -207,7 +207,7 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// What a server refuses is its own error, and what nobody can call is said so.
+// What a server refuses is its own error, and the answer to a call that no client can make says so.
 func TestMCPErrors(t *testing.T) {
 	d := openDoor(t)
 	s := d.enter(t, "", "", nil)
@@ -374,7 +374,7 @@ func TestMCPProgress(t *testing.T) {
 	}
 }
 
-// A call whose outcome nobody knows ends its transaction, and the client is told so.
+// A call whose outcome is unknown ends its transaction, and the client is told so.
 func TestMCPUnknown(t *testing.T) {
 	d := openDoor(t)
 	s := d.enter(t, "", "", nil)
@@ -436,7 +436,7 @@ func TestMCPPhantom(t *testing.T) {
 	}
 }
 
-// Nobody calls a tool without the token, and no page of another site does with it.
+// A request without the token calls no tool, and one from a page of another site calls none with it.
 func TestMCPGuard(t *testing.T) {
 	d := openDoor(t)
 	const ask = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`

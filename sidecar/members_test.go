@@ -256,7 +256,7 @@ func (m *team) untilServed(agent string) {
 	}
 }
 
-// An agent whose journal another process has open is waited for by nobody, and is served once the other has ended.
+// An agent whose journal another process has open delays no other agent, and is served once that process has ended.
 func TestLockedJournalOfOne(t *testing.T) {
 	log, dir := memlog.New("default"), t.TempDir()
 	other := several(t, log, func(c *Config) {

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrAnomaliesOff is returned by Level, Anomalies and FollowAnomalies when there is no topic of anomalies.
-var ErrAnomaliesOff = errors.New("nobody looks for anomalies")
+var ErrAnomaliesOff = errors.New("no processor looks for anomalies")
 
 // Bounds of Anomalies.
 const (
@@ -28,7 +28,7 @@ const (
 func (c *Client) Level(ctx context.Context, workspace string) (*topology.AnomalyLevel, error) {
 	b, err := c.ask(ctx, topology.AskLevel, workspace, "", 1)
 	if errors.Is(err, ErrNoAnswer) {
-		// Where there is not even a topic nobody is going to answer.
+		// Where there is not even a topic no answer will come.
 		err = errors.Join(c.anomaliesThere(ctx), err)
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Client) FollowAnomalies(ctx context.Context, workspace string, from int
 			}
 			a, err := topology.DecodeAnomaly(r.Value)
 			if err != nil || a.Workspace != workspace {
-				return nil // of a later release, or of somebody else
+				return nil // of a later release, or of a foreign producer
 			}
 			return each(r.Offset, a, r.Value)
 		}))

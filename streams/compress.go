@@ -9,7 +9,7 @@ import (
 )
 
 // smallBlocks compresses a batch into an LZ4 frame of blocks of 64 KiB, as Java's producers do. franz-go's own frames
-// say 4 MiB, however small a batch is, and whoever writes or reads such a frame holds two buffers of that size.
+// say 4 MiB, however small a batch is, and a writer or reader of such a frame holds two buffers of that size.
 type smallBlocks struct{ writers sync.Pool }
 
 // compressed are the options of a producer with this codec.

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A batch reads back as it was, also one of several blocks, and its frame asks nobody for more than 64 KiB a block.
+// A batch reads back as it was, also one of several blocks, and its frame asks a reader for 64 KiB a block at most.
 func TestSmallBlocks(t *testing.T) {
 	cl, err := kgo.NewClient(compressed(kgo.Lz4Compression())...)
 	if err != nil {

@@ -44,7 +44,7 @@ type Config struct {
 	HashEvery    int           // seqs between two state hashes that replicas compare, the same in both; default 256
 	SealEvery    int           // decisions that a seal covers at most, up to topology.MaxLogSeal; default 256
 	SealAfter    time.Duration // after which fewer are sealed; default 2 s
-	MarkAfter    int64         // bytes of a table's log before all rows are written anew; default 4 MiB
+	MarkAfter    int64         // bytes of a table's log before all rows are rewritten; default 4 MiB
 	FetchWait    time.Duration // brokers may collect records for derived tables so long; default 50 ms; negative: not
 	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
 	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1

@@ -253,7 +253,7 @@ func listed(value string) string {
 }
 
 // compactedOnly: a table that an older release created is only compacted. It loses nothing so; its brokers keep what
-// nobody reads any more until compaction takes it, a day later.
+// is not read any more until compaction takes it, a day later.
 func compactedOnly(setting, policy string, of topology.Topic) bool {
 	return of.IsTable() && policy == string(topology.CleanupCompact) &&
 		(setting == "cleanup.policy" || setting == "retention.bytes")

@@ -53,7 +53,7 @@ type AnomalyOp struct {
 	Aborted   bool           `json:"aborted,omitempty"`
 }
 
-// ID names the finding: the same one has the same id, whoever found it and however often.
+// ID names the finding: the same one has the same id, whatever found it and however often.
 func (a *Anomaly) ID() string {
 	h := sha256.New()
 	for _, op := range a.Operations {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAnomalyID: a finding has one id, whoever found it, with which decision and in which window; another witness,
-// kind or cell is another finding.
+// TestAnomalyID: a finding has one id, independent of finder, decision and window; another witness, kind or cell is
+// another finding.
 func TestAnomalyID(t *testing.T) {
 	id := sampleAnomaly().ID()
 	for what, change := range map[string]func(*Anomaly){

@@ -19,7 +19,7 @@ const (
 // The places of Hence's data that are no topics.
 const (
 	PlaceSubjects = "hence.v1.decisions" // a subscription to the NATS subjects alone
-	PlaceView     = "view"               // a sidecar's, or that of whoever fills gaps by seq
+	PlaceView     = "view"               // a sidecar's, or that of a client that fills gaps by seq
 	PlaceExport   = "export"             // a workspace's decisions up to a seq, in a file
 )
 

@@ -82,7 +82,7 @@ func TestLongRetention(t *testing.T) {
 	}
 }
 
-// TestUnknownTopic holds that a topic without a configuration is refused: nobody would know what its readers may hold.
+// TestUnknownTopic holds that a topic without a configuration is refused: what its readers may hold is unknown.
 func TestUnknownTopic(t *testing.T) {
 	topics := Topics(Options{})
 	topics[0].Name = "hence.new"

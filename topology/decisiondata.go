@@ -55,7 +55,7 @@ type decision struct {
 	Signer       string                      `json:"signer,omitempty"`
 }
 
-// approval is what was said of an effect that needs a yes; without By nobody has said anything yet.
+// approval is what was said of an effect that needs a yes; without By nothing was said yet.
 type approval struct {
 	Index uint32  `json:"index"`
 	Yes   bool    `json:"yes"`

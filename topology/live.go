@@ -63,7 +63,7 @@ type LiveTx struct {
 	Group        string          `json:"group"`      // branch group; empty: none
 	Owner        sequencer.Seq   `json:"owner"`      // incarnation that settles it; zero: none
 	Retraction   sequencer.TxID  `json:"retraction"` // the retracted transaction whose cone it is in; empty: none
-	// Approvals are who has said what of a sealed one's effects that need a yes, also of those of which nobody has.
+	// Approvals are who has said what of a sealed one's effects that need a yes, also of those without a word yet.
 	Approvals []sequencer.Approval `json:"-"`
 }
 

@@ -456,7 +456,7 @@ func sampleCountedRow() *FrontierRow {
 	return r
 }
 
-// sampleMergedRow is a row of a shard with deltas, the first of which nobody can take out any more.
+// sampleMergedRow is a row of a shard with deltas, the first of which can no longer be taken out.
 func sampleMergedRow() *FrontierRow {
 	r := sampleCountedRow()
 	r.Shard.Type, r.Shard.Content = "", nil

@@ -281,7 +281,7 @@ func TestBuildRefuses(t *testing.T) {
 		{gate.KindHTTP, `{"url":"http://h/"}`, "method"},
 		{gate.KindHTTP, `{"method":"GET","url":"http://h/","headers":{"idempotency-key":"x"}}`, "set by the adapter"},
 		{gate.KindHTTP, `{"method":"GET","url":"http://h/{"}`, "url"},
-		{gate.KindSMTP, `{"subject":"s","text":"t"}`, "names nobody"},
+		{gate.KindSMTP, `{"subject":"s","text":"t"}`, "names no recipient"},
 		{gate.KindFile, `{"op":"chmod","path":"a"}`, "op"},
 		{gate.KindExec, `{"argv":["{program}"]}`, "program"},
 		{gate.KindExec, `{"argv":[]}`, "program"},

@@ -209,7 +209,7 @@ func FuzzFilePath(f *testing.F) {
 	})
 }
 
-// TestFileForbidsOnly: an undo that is itself a write is not made for a call that nobody knows of and that never came.
+// TestFileForbidsOnly: an undo that is itself a write, of a call not known to have come, is made only if it came.
 func TestFileForbidsOnly(t *testing.T) {
 	for _, came := range []bool{false, true} {
 		root := t.TempDir()

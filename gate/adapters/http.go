@@ -75,7 +75,7 @@ func newHTTP(d gate.Decl) (gate.Adapter, error) {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	// One connection a call: on a connection that is used again the transport repeats a request by itself, and a proxy
-	// of the environment would be a host that nobody declared.
+	// of the environment would be an undeclared host.
 	a.client = &http.Client{CheckRedirect: sameOrigin, Transport: &http.Transport{
 		DisableKeepAlives: true, Protocols: protocols, TLSHandshakeTimeout: 10 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,

@@ -40,7 +40,7 @@ func newSMTP(d gate.Decl) (gate.Adapter, error) {
 	case d.Env.Mail == nil:
 		return nil, errors.New("no mail server is declared: add \"mail\" to the policy")
 	case len(spec.To) == 0:
-		return nil, errors.New("it names nobody: write \"to\"")
+		return nil, errors.New("it names no recipient: write \"to\"")
 	}
 	if _, _, err := net.SplitHostPort(d.Env.Mail.Server); err != nil {
 		return nil, fmt.Errorf("mail.server %q: write host:port", d.Env.Mail.Server)
@@ -87,7 +87,7 @@ func (a *smtpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 	if err := client.Mail(m.from); err != nil {
 		return early(s, "naming the sender", err)
 	}
-	for _, to := range m.to { // one that is refused refuses the mail: half of the recipients is nobody's wish
+	for _, to := range m.to { // one that is refused refuses the mail: no mail goes to half of the recipients
 		if err := client.Rcpt(to); err != nil {
 			return early(s, "naming a recipient", err)
 		}
@@ -139,7 +139,7 @@ func (a *smtpAdapter) dial(ctx context.Context) (*smtp.Client, func(), error) {
 	if a.env.Mail.TLS == "tls" {
 		conn = tls.Client(conn, a.tls())
 	}
-	release := context.AfterFunc(ctx, func() { _ = conn.Close() }) // whoever waits on it gets the error
+	release := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a waiting call on it gets the error
 	host, _, _ := net.SplitHostPort(a.env.Mail.Server)             // checked when it was made
 	client, err := smtp.NewClient(conn, host)
 	stop := func() {

@@ -123,7 +123,7 @@ func TestSMTPAuth(t *testing.T) {
 	}
 }
 
-// TestSMTPForbidsNothing: a mail that undoes a call of which nobody knows is not sent. A mail server keeps no keys.
+// TestSMTPForbidsNothing: a mail that undoes a call not known to have come is not sent. A mail server keeps no keys.
 func TestSMTPForbidsNothing(t *testing.T) {
 	b := startMailbox(t, sinks.MailboxOptions{})
 	a := build(t, gate.KindSMTP, mailEnv(b), mailSpec())

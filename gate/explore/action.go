@@ -11,7 +11,7 @@ const (
 	gateRead                        // the read at the pc
 	gateCall                        // a call leaves, or a compensation
 	gateLand                        // it takes effect and is answered
-	gateMute                        // it takes effect, and nobody is told
+	gateMute                        // it takes effect, and is not answered
 	gateLose                        // it is lost
 	gateRefuse                      // the sink did nothing and says so, or was surely not reached
 	gateTimeout                     // no answer in the tool's maximum time
@@ -200,7 +200,7 @@ func (m *model) eager(w *world, proc, tx, effect int, out []gateAct) []gateAct {
 		if act.verb = gateCall; !m.mayCall(&w.procs[proc]) {
 			return out
 		}
-	default: // it did not leave, never arrived, or nobody knows
+	default: // it did not leave, never arrived, or is unknown
 		act.verb = gateAbort
 	}
 	return append(out, act)

@@ -64,8 +64,8 @@ func (m *model) apply(s *state, act gateAct) {
 	m.advance(s)
 }
 
-// advance moves what nobody else can tell apart: the other agent's view, and operations that do nothing before the
-// seal.
+// advance makes moves that others cannot tell apart: the other agent's view, and operations that do nothing before
+// the seal.
 func (m *model) advance(s *state) {
 	if !m.cfg.Leaves {
 		s.procs[otherProc].view = s.head
@@ -196,7 +196,7 @@ func (m *model) takesBack(s *state, tx, effect int) bool {
 	return true
 }
 
-// overwrites checks that nobody else has an effect on the scope that is not settled.
+// overwrites checks that no other transaction has an unsettled effect on the scope.
 func (m *model) overwrites(s *state, tx, scope int) {
 	for other := range s.txs {
 		u := &s.txs[other]

@@ -13,7 +13,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// Careless names duties of whoever settles to leave undone, so that the explorer can show what each is for.
+// Careless names settlement duties to leave undone, so that the explorer can show what each is for.
 type Careless uint32
 
 // The duties, with the row of the table of holes where there is one.
@@ -24,7 +24,7 @@ const (
 	CarelessMark                         // 4: the start of a call is written down after the call
 	CarelessWait                         // 8b: a successor does not wait until the calls of the former owner are over
 	CarelessLease                        // 8: a call starts although the lease may be over
-	CarelessAdopt                        // 8: nobody adopts
+	CarelessAdopt                        // 8: no process adopts
 	CarelessEnd                          // 13: a settlement goes on until it works
 	CarelessJoin                         // 8c: after a join it waits for calls under way, not for the former lease
 	CarelessKey                          // the key differs from incarnation to incarnation
@@ -33,7 +33,7 @@ const (
 	CarelessClean                        // what is not known is called clean
 	CarelessMaybe                        // a try of unknown outcome is forgotten when a later one surely did not leave
 	CarelessStop                         // a settlement goes on although one effect did not get through
-	CarelessOwners                       // 4b: a successor with the journal forgets that somebody settled in between
+	CarelessOwners                       // 4b: a successor with the journal forgets an owner in between
 	CarelessConfirm                      // 8: a renewal counts before the view shows that it was confirmed
 )
 
@@ -58,7 +58,7 @@ type Op struct {
 }
 
 // Config is a configuration of the gate's world: two agents with one transaction each. The first one's sidecar may
-// be there twice, the second one's settles what nobody owns.
+// be there twice, the second one's settles what has no owner.
 type Config struct {
 	Name     string
 	Programs [gateTxs][]Op

@@ -92,7 +92,7 @@ func (m *model) byIncarnation(s *state, incarnation sequencer.Seq) int {
 	panic("explore: an incarnation that nobody has")
 }
 
-// committed: nobody reads what was not there in the order of the commits.
+// committed: it has read only what was there in the order of the commits.
 func (m *model) committed(s *state, tx int, o *sequencer.Outcome) {
 	t := &s.txs[tx]
 	s.landed = true

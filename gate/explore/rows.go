@@ -1,6 +1,6 @@
 package explore
 
-// Row is one duty of whoever settles, a configuration that needs it, and what goes wrong in it without the duty.
+// Row is one settlement duty, a configuration that needs it, and what goes wrong in it without the duty.
 type Row struct {
 	Name     string
 	Careless Careless

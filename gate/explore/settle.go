@@ -14,7 +14,7 @@ type Steps uint8
 const (
 	StepAsk    Steps = 1 << iota // a call of unknown outcome is looked up
 	StepRepeat                   // and made again under its key before it is undone
-	StepOrder                    // an order to refuse a call that nobody knows of makes nothing clean
+	StepOrder                    // an order to refuse a call of unknown outcome makes nothing clean
 	StepKnown                    // an answer counts for the tries before it: what ran and was not undone has leaked
 	AllSteps   = StepAsk | StepRepeat | StepOrder | StepKnown
 )

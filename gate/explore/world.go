@@ -112,11 +112,11 @@ type gateTx struct {
 	reads    [2]read
 	nOwners  uint8
 	owners   [gateOwners]gateOwner
-	adopted  bool // somebody else has owned its settlement
+	adopted  bool // its settlement had another owner
 	effects  [gateEffects]gateEffect
 }
 
-// gateOwner is who settles from a seq on: a process counted from 1, or nobody.
+// gateOwner is the process that settles from a seq on, counted from 1; zero: none.
 type gateOwner struct {
 	since seq
 	proc  uint8
@@ -175,7 +175,7 @@ func (t *gateTx) own(since seq, proc int) {
 
 func (t *gateTx) decided() bool { return t.phase >= phaseCommitted }
 
-// over: nobody has to do anything about it any more.
+// over: nothing is left to be done about it.
 func (t *gateTx) over() bool { return t.phase.final() }
 
 // flies reports whether a call for the effect is under way by any of the processes in the mask.

@@ -33,7 +33,7 @@ tools:
 		}
 		signatures[asks] = tool.Pin.Signature
 		said := slices.Contains(p.Explain("mail", []byte(`{}`)).Sentences,
-			"Somebody has to approve it before the transaction commits.")
+			"An approver has to approve it before the transaction commits.")
 		if said != asks {
 			t.Errorf("asks %v, and the explanation says so: %v", asks, said)
 		}

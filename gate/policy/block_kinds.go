@@ -133,7 +133,7 @@ func (b blockReader) smtp(n *node) {
 		field{"text", func(n *node) { s.Text = b.template(n, "text", useValue) }})
 	b.need(n, "to", "subject", "text")
 	if to := n.Get("to"); to != nil && len(s.To) == 0 {
-		b.refuse(to.Place, "empty", "smtp.to names nobody", "write at least one address")
+		b.refuse(to.Place, "empty", "smtp.to names no recipient", "write at least one address")
 	}
 }
 

@@ -48,8 +48,8 @@ func (r *reader) checkUndo(p *Policy, d *decl) {
 	r.checkForbids(d, by)
 }
 
-// checkForbids holds that somebody can tell the sink which key is meant, and that the sink has heard of it. The
-// adapters that keep the keys themselves forbid them without being told to.
+// checkForbids holds that the sink can be told which key is meant, and that it has seen the key. The adapters that
+// keep the keys themselves forbid them without being told to.
 func (r *reader) checkForbids(d, by *decl) {
 	u := d.undo
 	mute := ""

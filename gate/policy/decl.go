@@ -38,7 +38,7 @@ type decl struct {
 	keyLife   time.Duration // zero: for good
 	keyLifeAt place
 	undoOnly  bool
-	approve   bool // somebody has to agree to each call
+	approve   bool // each call needs an approval
 	approveAt place
 	undo      *undo
 	undoAt    place

@@ -75,7 +75,7 @@ func (p *Policy) Explain(tool string, args json.RawMessage) Explanation {
 	}
 	e.Sentences = append(e.Sentences, d.explained(e), e.moves(t), e.runs(t))
 	if t.Approve {
-		e.Sentences = append(e.Sentences, "Somebody has to approve it before the transaction commits.")
+		e.Sentences = append(e.Sentences, "An approver has to approve it before the transaction commits.")
 	}
 	e.Sentences = append(e.Sentences, e.ends(t)...)
 	e.Sentences = append(e.Sentences, e.sends(t))
@@ -113,7 +113,7 @@ func (e Explanation) runs(t gate.Tool) string {
 	case t.Class == sequencer.ClassRead:
 		return "It is called at once, and its answer counts as a read from the moment the call left."
 	case t.Class.Eager():
-		return "It is called as soon as those scopes are granted; until its transaction is final nobody else moves them."
+		return "It is called as soon as those scopes are granted; until its transaction is final no other one moves them."
 	case t.Class == sequencer.ClassBufferable:
 		return "It is held: the agent gets a staged receipt at once, and the call is made after the commit."
 	}

@@ -58,7 +58,7 @@ func (l *linter) scopes() {
 	d := l.d
 	if len(d.scopes) == 0 {
 		if d.class == sequencer.ClassRead {
-			l.report(Mistake, d.place, "no-scope", "it is a read without scopes: nobody can tell when its answer is stale",
+			l.report(Mistake, d.place, "no-scope", "it is a read without scopes: a stale answer cannot be detected",
 				"say in \"scopes\" what it reads")
 			return
 		}

@@ -33,7 +33,7 @@ func (l *linter) class() {
 	}
 	if isGlob(d.pattern) && strings.Trim(d.pattern, "*?") == "" && d.class != sequencer.ClassIrreversible {
 		l.report(Mistake, d.place, "broad-glob",
-			fmt.Sprintf("%q makes every tool that nobody declared %s", d.pattern, d.class),
+			fmt.Sprintf("%q makes every undeclared tool %s", d.pattern, d.class),
 			"remove it: a name that nothing declares is refused")
 		return
 	}

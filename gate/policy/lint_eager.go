@@ -35,7 +35,7 @@ func (l *linter) eager() {
 	}
 }
 
-// leavesAtOnce finds what pays, orders or tells somebody something before its transaction has committed.
+// leavesAtOnce finds what pays, orders or notifies before its transaction has committed.
 func (l *linter) leavesAtOnce() {
 	d := l.d
 	writes, how := l.adapterWrites()
@@ -80,7 +80,7 @@ const (
 	paidScopes = "payment card charge refund transfer payout"
 )
 
-// leaves is a word that says that a call pays, orders or tells somebody something, and where it stands; empty: none.
+// leaves is a word that says that a call pays, orders or notifies, and where it stands; empty: none.
 func (l *linter) leaves() (word, where string) {
 	name := words(l.d.pattern)
 	if slices.ContainsFunc(name, quiet) {

@@ -47,7 +47,7 @@ func (l *linter) undoForbids(by *decl) {
 	what := fmt.Sprintf("the sink is not told to refuse a call that is undone by %q: one that arrives after max_time_ms "+
 		"stays", u.tool)
 	if !l.d.looksUp() {
-		what += ", and one of which nobody knows is not undone, as it has no look-up either"
+		what += ", and a call of unknown outcome is not undone, as it has no look-up either"
 	}
 	fix := "add a \"lookup\", if the sink has one"
 	if by.keyed {

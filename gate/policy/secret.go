@@ -49,7 +49,7 @@ func (p *Policy) SecretVariables() []string {
 	return slices.Compact(out)
 }
 
-// secret reads a declared secret. It is read anew each time and kept nowhere.
+// secret reads a declared secret. Each call reads it, and it is kept nowhere.
 func (p *Policy) secret(name string) (string, error) {
 	s, ok := p.secrets[name]
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// seed is one mistake in the annotations of the example: a text of it and what somebody wrote instead.
+// seed is one mistake in the annotations of the example: a text of it and what is written instead.
 type seed struct {
 	name     string
 	old, new string

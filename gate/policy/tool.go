@@ -66,7 +66,7 @@ func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 // unclassed is a declaration that says no class. What is not known to be safe waits for the commit, under one scope,
 // so that the calls of one declaration keep their order.
 func (r *reader) unclassed(d *decl) {
-	if r.strict { // somebody has forgotten it, and a guess would not be theirs
+	if r.strict { // it was forgotten, and a guess would not be its author's
 		r.refuse(d.place, "missing-key", "the tool has no \"class\"",
 			"add it, or write \"strict: false\" at the top: what has no class is irreversible then")
 		return
@@ -84,7 +84,7 @@ func (r *reader) approve(n *node) bool {
 	const required = "required"
 	text := r.text(n, "approve")
 	if text != "" && text != required {
-		r.refuse(n.Place, "approve", fmt.Sprintf("%.40q says not whether somebody has to agree", text),
+		r.refuse(n.Place, "approve", fmt.Sprintf("%.40q does not say whether an approval is required", text),
 			"write \"approve: required\", or leave it out")
 	}
 	return text == required

@@ -154,7 +154,7 @@ func (l *Ledger) Close() error {
 	return nil
 }
 
-// SetFaults changes what is injected from now on, and draws anew from the seed.
+// SetFaults changes what is injected from now on, and seeds the draws again.
 func (l *Ledger) SetFaults(f Faults) { l.dice.set(f) }
 
 // Injected counts the faults so far.

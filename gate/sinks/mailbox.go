@@ -109,7 +109,7 @@ func (b *Mailbox) Close() error {
 	return nil
 }
 
-// SetFaults changes what is injected from now on, and draws anew from the seed.
+// SetFaults changes what is injected from now on, and seeds the draws again.
 func (b *Mailbox) SetFaults(f Faults) { b.dice.set(f) }
 
 // Injected counts the faults so far.

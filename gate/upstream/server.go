@@ -57,7 +57,7 @@ func (s *server) look() State {
 	return out
 }
 
-// run keeps a session until ctx ends. There is one start at a time, whoever waits for it.
+// run keeps a session until ctx ends. There is one start at a time, for all waiting calls.
 func (s *server) run(ctx context.Context) {
 	pause := s.set.options.Pause
 	for ctx.Err() == nil {

@@ -62,7 +62,7 @@ func (t *tap) Write(ctx context.Context, m jsonrpc.Message) error {
 	return t.Connection.Write(ctx, m)
 }
 
-// Read keeps an answer before the SDK decodes it. A second answer to one call has nobody who waits for it.
+// Read keeps an answer before the SDK decodes it. A second answer to one call has no waiter.
 func (t *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := t.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Response); ok && err == nil {

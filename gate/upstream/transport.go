@@ -66,7 +66,7 @@ func (s *server) link(ctx context.Context) (*link, error) {
 }
 
 // environment is all that a program sees of this process's environment, and what its entry gives it. Tokens of the
-// agent and secrets of the policy are not for programs that somebody else wrote.
+// agent and secrets of the policy are not for third-party programs.
 func environment(own map[string]string) []string {
 	var out []string
 	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TZ", "SSL_CERT_FILE",

@@ -2,7 +2,7 @@
 //
 // Guarantees: opening waits for no server; one that hangs, floods, dies or lists nonsense costs its own callers a
 // bounded time and the others nothing; its last catalogue stays while it is away; a call is made once, and its error
-// says whether it may have been made (ErrNotSent: it was not; ErrUnknown: nobody knows). What a server answers is
+// says whether it may have been made (ErrNotSent: it was not; ErrUnknown: it may have been). What a server answers is
 // handed on as it is.
 package upstream
 

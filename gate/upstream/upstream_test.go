@@ -167,7 +167,7 @@ func TestHostile(t *testing.T) {
 	if _, err := set.Call(short, mcptest.Hang, upstream.Call{Tool: "look"}); !errors.Is(err, upstream.ErrNotSent) {
 		t.Errorf("one that hangs: %v", err)
 	}
-	for range 3 { // an answer that nobody waits for any more is not the next call's
+	for range 3 { // an answer that no call awaits any more is not the next call's
 		res, err := set.Call(ctx, mcptest.Twice, upstream.Call{Tool: "look", Args: json.RawMessage(`{"at":"x"}`)})
 		if err != nil || !strings.Contains(string(res.Raw), "look x") {
 			t.Errorf("one that answers twice: %s, %v", res.Raw, err)

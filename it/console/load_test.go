@@ -214,7 +214,7 @@ func (f *flood) Scopes(_ context.Context, _ string, prefix sequencer.Scope, limi
 	return s, nil
 }
 
-// Level is part of Source: nobody looks for anomalies here.
+// Level is part of Source: anomaly detection is off here.
 func (*flood) Level(context.Context, string) (*topology.AnomalyLevel, error) {
 	return nil, streams.ErrAnomaliesOff
 }

@@ -216,7 +216,7 @@ func (f *showcase) Scopes(context.Context, string, sequencer.Scope, int) (topolo
 	return s, nil
 }
 
-// Level is part of Source: nobody looks for anomalies here.
+// Level is part of Source: anomaly detection is off here.
 func (*showcase) Level(context.Context, string) (*topology.AnomalyLevel, error) {
 	return nil, streams.ErrAnomaliesOff
 }

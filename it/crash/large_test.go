@@ -46,7 +46,7 @@ func largeKills(parts int) (out []crashAt) {
 	return append(out, crashAt{failpoint.AppendBefore, 2}, crashAt{failpoint.AppendAfter, 2})
 }
 
-// TestLargeKilled kills a sidecar in the middle of uploads. Whoever reads is given a content that was written, whole:
+// TestLargeKilled kills a sidecar in the middle of uploads. A reader is given a content that was written, whole:
 // the former one, or the new one where its seal was in the log. HENCE_LARGE_FULL=1 is 100 uploads of 16 MiB.
 func TestLargeKilled(t *testing.T) {
 	uploads, size := 5, 4*sequencer.ChunkBytes+1

@@ -64,7 +64,7 @@ func (l *busLab) kill(both bool) {
 	l.startSidecar()
 }
 
-// ask sends a request again while nobody answers it.
+// ask repeats a request until it has an answer other than 503.
 func (l *busLab) ask(method, path, body string) (status int, answer string) {
 	l.tb.Helper()
 	harness.Eventually(l.tb, crashBound, func() error {

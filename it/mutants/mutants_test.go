@@ -1,4 +1,4 @@
-// Package mutants breaks the code one rule at a time and looks whether a test notices: a rule whose absence nobody
+// Package mutants breaks the code one rule at a time and looks whether a test notices: a rule whose absence no test
 // notices is not tested.
 //
 // A patch has one defect, as a unified difference of few lines. What stands before it says which rule it breaks

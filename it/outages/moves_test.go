@@ -30,11 +30,11 @@ const (
 	moveTalks      = 2                     // conversations of each workspace's agent
 	moveThink      = 15 * time.Millisecond // of a conversation between two transactions
 	moveLead       = 5                     // decisions of each workspace before and after each move
-	moveOrphaned   = 10                    // of each workspace while a group has nobody
+	moveOrphaned   = 10                    // of each workspace while no member of a group works
 	moveBound      = 3 * time.Minute       // of one move
 )
 
-// orphaned is a time in which nobody of a group works on some partitions.
+// orphaned is a time in which no member of a group works on some partitions.
 type orphaned struct {
 	partitions map[int32]bool
 	still      func() bool // it has not ended: asked after an answer
@@ -53,8 +53,8 @@ func (o *orphaned) sent(workspace string) {
 	}
 }
 
-// answered notes the answer to such a seal. That the time has not ended is asked afterwards, so whoever decided was
-// not of the group.
+// answered notes the answer to such a seal. That the time has not ended is asked afterwards, so the decision came
+// from outside the group.
 func (o *orphaned) answered(s *shared) {
 	if o == nil || !o.partitions[s.partition] || !o.still() {
 		return
@@ -249,7 +249,7 @@ func (s *shared) turn(ctx context.Context, talk, scope string) error {
 	if err != nil {
 		return fmt.Errorf("%s of %s: %w", tx.ID(), s.Workspace, err)
 	}
-	if d.Seq != 0 { // else the view refused it, and nobody decided
+	if d.Seq != 0 { // else the view refused it, without a decision
 		window.answered(s)
 	}
 	a := check.Attempt{Agent: talk, Tx: tx.ID(), State: check.State(d.State), Seq: d.Seq, Code: d.Code,
@@ -316,7 +316,7 @@ func (l *moveLab) move(what string, moved map[int32]bool, do func()) {
 		of.Round(grain), others.Round(grain), calm.Round(grain))
 }
 
-// orphan opens a time in which nobody of group a works on partitions, and lets a further conversation of each
+// orphan opens a time in which no member of group a works on partitions, and lets a further conversation of each
 // workspace seal in it: those that work already may all wait for what they have sealed before. over closes it.
 func (l *moveLab) orphan(partitions map[int32]bool, still func(*orphaned) bool) (o *orphaned, over func()) {
 	l.t.Helper()
@@ -347,7 +347,7 @@ func (l *moveLab) orphan(partitions map[int32]bool, still func(*orphaned) bool) 
 }
 
 // kill ends a1 without a farewell. Kafka gives its partitions to a2 when its session has timed out, and until then
-// group a has nobody for them.
+// no member of group a works on them.
 func (l *moveLab) kill() (o *orphaned) {
 	l.t.Helper()
 	was := l.await("a", "a1", "a2")["a1"]
@@ -365,7 +365,7 @@ func (l *moveLab) kill() (o *orphaned) {
 	return o
 }
 
-// leave ends a1 with a farewell while a2 stands still, so that group a has nobody at all until enough has returned;
+// leave ends a1 with a farewell while a2 stands still, so that no member of group a works until enough has returned;
 // then a2 goes on, and takes all partitions over.
 func (l *moveLab) leave(enough func()) *orphaned {
 	l.t.Helper()
@@ -424,8 +424,8 @@ func (l *moveLab) end(err error) {
 // TestMoves lets two members of each group share eight partitions under load, and moves partitions of group a: a
 // member leaves, is killed, and joins.
 //
-// With two groups there is no gap: what is sealed while group a has nobody for the workspace is decided before it has
-// somebody again. That is counted, and not timed: the seal is sent after the owner has ended, and the answer is there
+// With two groups there is no gap: what is sealed while no member of group a works on the workspace is decided before
+// one does again. That is counted, and not timed: the seal is sent after the owner has ended, and the answer is there
 // before the heir has begun. With one group the same count has to be nothing, and the pauses are printed. In the end
 // no decision is lost, made twice or out of order, and both groups have written the same ones.
 func TestMoves(t *testing.T) {
@@ -465,7 +465,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// noGap holds that while group a had nobody for it each workspace had so many decisions at least.
+// noGap holds that while no member of group a worked on it each workspace had so many decisions at least.
 func (l *moveLab) noGap(o *orphaned, least int) {
 	l.t.Helper()
 	l.t.Logf("decided while group a had nobody for the workspace: %v", o)

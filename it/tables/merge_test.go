@@ -210,7 +210,7 @@ func beginsLate(t *testing.T, d *harness.Deployment, name string) (begun *harnes
 	return begun
 }
 
-// takenBack retracts a transaction, with nobody else in its cone.
+// takenBack retracts a transaction, with no other one in its cone.
 func takenBack(t *testing.T, s *harness.Sidecar, tx string) {
 	ctx, cancel := context.WithTimeout(t.Context(), harness.FinalIn)
 	defer cancel()

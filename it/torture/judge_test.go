@@ -98,7 +98,7 @@ func (v *verdict) count(attempts []check.Attempt, outcomes []*sequencer.Outcome)
 	}
 }
 
-// mine says whether a tool call is of this load: a log made anew gives transactions the names of former ones.
+// mine says whether a tool call is of this load: a new log gives transactions the names of former ones.
 func (l *lab) mine(task string) bool { return strings.HasPrefix(task, l.generation+"-") }
 
 func (l *lab) mails() (mine []check.Sent) {

@@ -11,7 +11,7 @@ import (
 )
 
 // newLog takes the log away in the middle of the work, with all that the processors had made of it: topics are
-// deleted, everything dies, and what is started again finds a log made anew beside journals of the former one. Nothing
+// deleted, everything dies, and what is started again finds a new log beside journals of the former one. Nothing
 // of that one is judged, it is gone; the agents' new work has to be right, and what sinks had must not come a second
 // time.
 func (l *lab) newLog() error {

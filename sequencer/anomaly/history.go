@@ -37,7 +37,7 @@ type Op struct {
 	Plan  Plan
 	Order Order
 
-	HasPreds bool     // the trace says whose writes it observed; without that nobody knows
+	HasPreds bool     // the trace says whose writes it observed; otherwise unknown
 	Preds    []string // names of these operations
 }
 

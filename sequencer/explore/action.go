@@ -33,7 +33,7 @@ const (
 	doStray  // as doSettle, and it also names a scope that is another transaction's, with the result of arg
 )
 
-// idle steps keep nobody from waiting for ever: they need not happen.
+// idle steps do not count as a way out of a wait: they need not happen.
 func (v verb) idle() bool {
 	return v == doAbort || v == doCopy || v == doMark || v == doJoin || v == doTick || v == doRetract ||
 		v == doSwitch || v == doStray
@@ -100,7 +100,7 @@ func (m *model) openBranch(w *world) bool {
 	return false
 }
 
-// busy: somebody behind the sidecar is not done.
+// busy: an agent behind the sidecar is not done.
 func (m *model) busy(w *world, who int) bool {
 	for other := range m.cfg.Agents {
 		if m.sidecar[other] == who && !w.agents[other].done {

@@ -82,7 +82,7 @@ func (m *model) apply(s *state, act action) {
 	}
 }
 
-// advance moves an agent past what nobody else can tell: operations that do nothing before the seal, and its end.
+// advance moves an agent past what no other agent can see: operations that do nothing before the seal, and its end.
 func (m *model) advance(s *state, who int) {
 	a := &s.agents[who]
 	t := &a.txs[0]
@@ -207,7 +207,7 @@ func (m *model) release(s *state, who int, t *txn) {
 	e.state, e.sent = effectLanded, true
 }
 
-// overwrites checks that nobody else has an effect on the scope that is not settled.
+// overwrites checks that no other transaction has an effect on the scope that is not settled.
 func (m *model) overwrites(s *state, who int, t *txn, scope int, what string) {
 	for other := range m.cfg.Agents {
 		for slot := range s.agents[other].txs {

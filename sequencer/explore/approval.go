@@ -141,7 +141,7 @@ func (a approving) speak(w *approvalWorld, add func(bool, func(*spot[approvalWor
 				for _, yes := range []bool{true, false} {
 					word := approvalWord{by + 1, uint8(effect), args, yes}
 					if int(w.words) == a.cfg.words || need == noEffect || !yes && args > 0 {
-						continue // whoever says no need not have seen more
+						continue // a no does not depend on the arguments
 					}
 					add(true, func(s *spot[approvalWorld]) {
 						s.w.sent[s.w.words] = word
@@ -282,7 +282,7 @@ func (a approving) observe(s *spot[approvalWorld], o *sequencer.Outcome) {
 	}
 }
 
-// leaves: what is released was agreed to, and nobody has denied it.
+// leaves: what is released was approved, and not denied.
 func (a approving) leaves(s *spot[approvalWorld]) {
 	for i, need := range a.cfg.effects {
 		word := s.w.heard[i]
@@ -296,7 +296,7 @@ func (a approving) leaves(s *spot[approvalWorld]) {
 	}
 }
 
-// refused: T1 ends as denied when somebody says no, or when nobody says anything in the bound, and not otherwise.
+// refused: T1 ends as denied on a no, or when a word is missing at the bound, and not otherwise.
 func (a approving) refused(s *spot[approvalWorld], o *sequencer.Outcome) {
 	denied, silent := false, false
 	for i, need := range a.cfg.effects {
@@ -333,7 +333,7 @@ func (a approving) told(s *spot[approvalWorld], o *sequencer.Outcome, waits bool
 	}
 }
 
-// every: once all have agreed and nobody is in the way, T1 waits no longer.
+// every: once all have agreed and no transaction is in the way, T1 waits no longer.
 func (a approving) every(s *spot[approvalWorld], _ *sequencer.Fold) {
 	blocked := s.w.older == phaseOpen || s.w.older == phaseCommitted || s.w.younger == phaseCommitted
 	if s.w.phase != phaseSealed || blocked {

@@ -18,7 +18,7 @@ type capsConfig struct {
 	all    int // joins of all agents
 	copies int // of joins
 	ticks  int // each of weight 8; a lease has 10 ticks
-	aborts int // of transactions that nobody has opened
+	aborts int // of transactions that were not opened
 }
 
 type capsWorld struct {

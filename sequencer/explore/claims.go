@@ -21,7 +21,7 @@ type claimsWorld struct {
 	dropped        sequencer.Seq // decision of the one that aborted
 	granted        [claimScopes]sequencer.Seq
 	older          bool // the transaction that asks for what was granted has its age
-	done           bool // somebody was refused
+	done           bool // a transaction was refused
 }
 
 type claimWrite struct {

@@ -2,8 +2,8 @@
 // world: what each resource holds, the undo image of each effect, the calls in flight, and sidecars whose views lag.
 //
 // Decisions alone look right in most of the ways in which an order can be wrong, so the checks are made on the world:
-// a committed transaction read what the ones committed before it left, nobody overwrote what was not settled, the
-// world ends as the committed transactions leave it, and nobody waits for ever.
+// a committed transaction read what the ones committed before it left, nothing overwrote what was not settled, the
+// world ends as the committed transactions leave it, and nothing waits for ever.
 //
 // What the model merges is what no other part of it can tell apart: a call's leaving and its landing (a call that left
 // may land at any later time, so it is in flight until its sidecar would have to know), a view that moves past

@@ -35,7 +35,7 @@ func (k *keyer) exact(w *world, st *sequencer.State) uint64 {
 }
 
 // canonical writes what the future depends on. While no watermark moves the floor, seqs and epochs are only ever
-// compared: a seq counts for how many writes lie below it, an epoch for its rank. What is final is in nobody's way.
+// compared: a seq counts for how many writes lie below it, an epoch for its rank. What is final blocks nothing.
 func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 	m := k.m
 	b := append(k.buf[:0], w.chosen, w.branch)

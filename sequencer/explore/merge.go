@@ -246,7 +246,7 @@ func (m merging) note(s *spot[mergeWorld], i int, at sequencer.Seq, w *sequencer
 	s.w.n++
 }
 
-// waits: nobody waits for one whose only write at the shard is a delta of the same kind.
+// waits: no transaction waits for one whose only write at the shard is a delta of the same kind.
 func (m merging) waits(s *spot[mergeWorld], i int, o *sequencer.Outcome) {
 	for _, b := range o.BlockedBy {
 		u, k := mergeIndex(b.Tx), mergeShardIndex(b.Scope)
@@ -280,7 +280,7 @@ func (m merging) aborts(s *spot[mergeWorld], i int, o *sequencer.Outcome) {
 	s.violate("%s is refused with %s, and others write only deltas of the same kind where it writes one", o.Tx, o.Code)
 }
 
-// starts: a cone has who has read from a member or come upon its content, and nobody else.
+// starts: a cone has the transactions that read from a member or wrote over its content, and no others.
 func (m merging) starts(s *spot[mergeWorld], o *sequencer.Outcome) {
 	for _, id := range o.Cone {
 		i := mergeIndex(id)

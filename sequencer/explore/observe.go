@@ -69,7 +69,7 @@ func (m *model) observe(s *state, o *sequencer.Outcome) {
 	}
 }
 
-// joined gives a sidecar's agents their incarnation. What the fold did not know of them begins anew.
+// joined gives a sidecar's agents their incarnation. What the fold did not know of them starts again.
 func (m *model) joined(s *state, name string) {
 	for who := range m.cfg.Agents {
 		if a := &s.agents[who]; m.agentName(who) == name {

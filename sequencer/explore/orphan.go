@@ -141,7 +141,7 @@ func (o orphans) txMoves(w *orphanWorld, i int, out []move[orphanWorld]) []move[
 		case incarnation == 0 || t.phase != phaseAborted:
 		case t.owner == incarnation:
 			add(false, func(s *spot[orphanWorld]) { o.settle(s, who, i) }, "%s settles %s", capsAgent(who), orphanID(i))
-		case t.knows[who]: // it must ask only if nobody was faster since
+		case t.knows[who]: // it must ask only if no sidecar was faster since
 			add(t.owner != 0 || !t.named, func(s *spot[orphanWorld]) { o.adopt(s, who, i, false) }, "%s adopts %s",
 				capsAgent(who), orphanID(i))
 		}
@@ -156,7 +156,7 @@ func (o orphans) txMoves(w *orphanWorld, i int, out []move[orphanWorld]) []move[
 // die lets a lease end while the other sidecars renew theirs.
 func (o orphans) die(s *spot[orphanWorld], who int) {
 	s.w.deaths--
-	for s.w.sidecars[who] != 0 { // while somebody is undecided a tick weighs 1
+	for s.w.sidecars[who] != 0 { // while a transaction is undecided a tick weighs 1
 		s.w.ticks++
 		o.log(s, &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: uint64(s.w.ticks), Weight: 8}})
 		for other, incarnation := range s.w.sidecars {
@@ -256,7 +256,7 @@ func (o orphans) observe(s *spot[orphanWorld], x *sequencer.Outcome) {
 	}
 }
 
-// ended: a retraction that was accepted ends, whoever died.
+// ended: a retraction that was accepted ends, whichever sidecar died.
 func (o orphans) ended(s *spot[orphanWorld]) {
 	if s.w.asked && !s.w.over {
 		s.violate("the retraction of T1 was accepted and never ends")

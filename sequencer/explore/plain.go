@@ -34,7 +34,7 @@ type spot[W comparable] struct {
 	fault  string // the first property that does not hold
 	landed bool   // something committed
 	logged bool
-	trace  *Trace // nil: nobody wants to know
+	trace  *Trace // nil: not traced
 }
 
 func (s *spot[W]) violate(format string, args ...any) {

@@ -30,7 +30,7 @@ func (p *past) top() token {
 	return v
 }
 
-// stands: the transaction has committed, and nobody has taken it back.
+// stands: the transaction has committed, and was not taken back.
 func (t *txn) stands() bool { return t.phase == phaseCommitted || t.phase == phaseFinalCommitted }
 
 // remember notes what a commit writes at a resource, or will once it is released.
@@ -175,7 +175,7 @@ func (m *model) leftBy(s *state, v token, scope int) bool {
 	return false
 }
 
-// endedRetracted: in the end nobody stands on what was taken back, and each shard is as those who stand have left it.
+// endedRetracted: in the end no transaction stands on a retracted value; each shard is as those that stand left it.
 func (m *model) endedRetracted(s *state) {
 	if !m.retracts {
 		return
@@ -193,7 +193,7 @@ func (m *model) endedRetracted(s *state) {
 		}
 		for _, r := range t.reads[:t.nReads] {
 			for _, w := range s.past[m.cell[r.scope]].list {
-				shown := m.checks(who, sequencer.A1) || r.view >= s.agents[w.who].txs[0].decision // else nobody could know it
+				shown := m.checks(who, sequencer.A1) || r.view >= s.agents[w.who].txs[0].decision // else it cannot be known
 				if w.gone && !w.left && w.value == r.value && !r.own && shown {
 					s.violate("%s stands on %s, which was taken back", m.txID(who, t), valueName(r.value))
 				}

@@ -19,7 +19,7 @@ type watch struct {
 	// who held it then.
 	under  [maxScopes]token
 	ground [maxScopes]token
-	// foul: the resource was settled as clean, and what it holds nobody who stands has left, nor is it the ground.
+	// foul: the resource was settled as clean, and it holds neither what a standing transaction left nor the ground.
 	foul [maxScopes]bool
 }
 
@@ -65,7 +65,7 @@ func (m *model) refusedRules(s *state, o *sequencer.Outcome) {
 	}
 }
 
-// enforced is the end of the step in which the workspace began to enforce. What nobody holds is the ground.
+// enforced is the end of the step in which the workspace began to enforce. An unheld resource's value is its ground.
 func (m *model) enforced(s *state) {
 	for i := range m.cfg.Scopes {
 		if m.cell[i] != i {
@@ -86,7 +86,7 @@ func (m *model) holds(s *state, scope int) {
 	}
 }
 
-// held: somebody other than t holds the resource and is not final.
+// held: another transaction holds the resource and is not final.
 func (m *model) held(s *state, cell int, but *txn) bool {
 	for who := range m.cfg.Agents {
 		for slot := range s.agents[who].txs {
@@ -133,7 +133,7 @@ func (m *model) besideLoose(s *state) bool {
 }
 
 // leftLoose takes what a settlement, or a turn, of a transaction has left that was beside others while the workspace
-// observed. Once nobody holds the resource it is what it is; that may be nobody's who stands only if the log says so.
+// observed. Once no other holds the resource its value counts: a standing write, or one that the log calls unclean.
 func (m *model) leftLoose(s *state, t *txn, cell int, o *sequencer.Outcome) {
 	if s.watch.on || m.held(s, cell, t) {
 		return

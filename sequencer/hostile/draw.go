@@ -208,7 +208,7 @@ func (w *World) wants() (out []sequencer.Want) {
 	return out
 }
 
-// group is a branch group, rarely one that nobody has named yet.
+// group is a branch group, rarely one that was not named yet.
 func (w *World) group() string {
 	if w.rarely(6) {
 		w.fresh++
@@ -318,7 +318,7 @@ func (w *World) settle(t *knownTx) *sequencer.Settle {
 		s.Effects = append(s.Effects, sequencer.Settled{Index: uint32(len(s.Effects)), Scopes: []sequencer.Scope{h.Scope},
 			Result: result})
 	}
-	if w.rarely(12) { // nobody granted it this one
+	if w.rarely(12) { // it was not granted this one
 		s.Effects = append(s.Effects, sequencer.Settled{Scopes: []sequencer.Scope{"other:/x"}})
 	}
 	return s
@@ -333,7 +333,7 @@ func (w *World) register() *sequencer.Register {
 	return r
 }
 
-// nextRules are the next version with a few of the settings drawn anew.
+// nextRules are the next version with a few of the settings drawn again.
 func (w *World) nextRules() *sequencer.Rules {
 	r := w.rules
 	r.Version++

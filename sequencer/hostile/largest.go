@@ -307,7 +307,7 @@ func largestLate(add adder) {
 	}, sequencer.OutcomeCommitted)
 	add(sequencer.IntentVerdict, "approves as much as may be", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		s := sequencer.Seal{Hook: l.logic < 4} // before, nobody knows approvals
+		s := sequencer.Seal{Hook: l.logic < 4} // older logic has no approvals
 		in := l.by(agent, sequencer.IntentVerdict, "t")
 		in.Verdict = &sequencer.Verdict{Yes: true}
 		for i, x := range scopesOf("doc", of(share, l.scopes()/2), 2*l.width()-248) {

@@ -68,7 +68,7 @@ func (r *run) pass(end, before sequencer.Seq) {
 	for seq := n.reached + 1; seq <= end; seq++ {
 		at := min(before+(seq-n.reached), after)
 		if seq == end {
-			at = after // whoever has seen all of the step has seen all that it does now
+			at = after // a view of the whole step covers all that it does now
 		}
 		n.at = append(n.at, at)
 	}
@@ -269,7 +269,7 @@ func (s *side) refused(e *event) bool {
 	return false
 }
 
-// goOn gives what has waited and may come now, ends what cannot go on, and supposes what nobody has recorded. All of
+// goOn gives what has waited and may come now, ends what cannot go on, and supposes what is not recorded. All of
 // it follows from outcomes of the transaction, or of its agent's join, so only those that had one are looked at.
 func (r *run) goOn() {
 	n := &r.now

@@ -52,7 +52,7 @@ type Change struct {
 // Treatment is what a policy makes of the calls of a tool.
 type Treatment struct {
 	Class   sequencer.Class
-	Approve bool // somebody has to agree first
+	Approve bool // needs an approval first
 }
 
 func (c *Change) rules(r sequencer.Rules) sequencer.Rules {

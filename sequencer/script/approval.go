@@ -8,7 +8,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// approvalOf reads one word of somebody who approves or denies: index;by=name;args=hash.
+// approvalOf reads one word of an approver: index;by=name;args=hash.
 func approvalOf(v *sequencer.Verdict, yes bool, value string) error {
 	a := sequencer.Approval{Yes: yes}
 	head, err := options(value, func(key, value string) (err error) {

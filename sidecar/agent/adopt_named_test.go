@@ -13,7 +13,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 )
 
-// orphaned leaves a transaction of an agent that is gone: it was granted a scope, and nobody settles it.
+// orphaned leaves a transaction of an agent that is gone: it was granted a scope, and is not settled.
 func orphaned(t *testing.T, log *memlog.Log, agent string) sequencer.TxID {
 	t.Helper()
 	inc := stranger(t, log, agent)
@@ -36,7 +36,7 @@ func adopters(log *memlog.Log, tx sequencer.TxID) (out []string) {
 	return out
 }
 
-// adoptedBy waits until somebody asks for an orphan, and returns who was the first.
+// adoptedBy waits until an agent asks for an orphan, and returns the first that did.
 func adoptedBy(ctx context.Context, t *testing.T, log *memlog.Log, tx sequencer.TxID) string {
 	t.Helper()
 	if err := log.Until(ctx, func() bool { return len(adopters(log, tx)) > 0 }); err != nil {

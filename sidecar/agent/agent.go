@@ -187,8 +187,8 @@ type sending struct {
 	refused *sequencer.Outcome // the last refusal of a copy
 }
 
-// given are the answers under way of one giving. Of two that overlap the older version counts: which of them the
-// reader acts on nobody knows.
+// given are the answers under way of one giving. Of two that overlap the older version counts, because it is unknown
+// which one the reader acts on.
 type given struct {
 	active   int // Invariant: at least one, else it is not kept
 	recorded int // of them, and not answered yet

@@ -102,11 +102,11 @@ func (s *Agent) needed(ctx context.Context, id sequencer.TxID) ([]sequencer.Appr
 	case i < 0 && !known:
 		return nil, api.Problemf(api.CodeUnknownTx, "no transaction %s is under way", id)
 	}
-	// Before the seal it is not known what would leave; of a call that needs none nobody is asked.
+	// Before the seal it is not known what would leave; a call that needs no approval takes none.
 	return nil, api.Problemf(string(sequencer.CodeNotSealed), "%s is not sealed with a call that needs approval", id)
 }
 
-// unapproved are the calls of a transaction of which nobody has said yes or no.
+// unapproved are the calls of a transaction that are neither approved nor denied yet.
 func unapproved(d *api.Decision) (out []uint32) {
 	if d.State != api.StateSealed {
 		return nil
@@ -153,8 +153,7 @@ func (s *Agent) Unapproved(ctx context.Context, page api.Page) (*api.EffectList,
 	})
 }
 
-// shown are calls as somebody sees them who is asked to approve them: arguments only when they are those that were
-// sealed.
+// shown are calls as an approver sees them, with arguments only when they are those that were sealed.
 func (s *Agent) shown(ctx context.Context, t *topology.LiveTx, missing []sequencer.Approval) (out []api.Receipt) {
 	events, err := s.settle.Effects(ctx, t.Tx)
 	calls := []gate.Progress{}

@@ -43,7 +43,7 @@ func sealAsking(ctx context.Context, t *testing.T, a, b *rig, where string, read
 	return tx.ID(), decided
 }
 
-// A held call leaves once somebody has approved it, also through another agent's sidecar, and never after a no.
+// A held call leaves once it is approved, also through another agent's sidecar, and never after a no.
 func TestApprove(t *testing.T) {
 	log, world := newLog(), newSink()
 	a, b := start(t, "a", log.Door(), withTools(world)), start(t, "b", log.Door())
@@ -254,8 +254,8 @@ func TestApproveTooLate(t *testing.T) {
 	world.expect(t)
 }
 
-// A hook that answers only after somebody has approved is heard all the same: what the transaction waits for then has
-// another cause than its seal.
+// A hook that answers only after an approval is heard all the same: what the transaction waits for then has another
+// cause than its seal.
 func TestApproveBeforeTheHook(t *testing.T) {
 	log, world := newLog(), newSink()
 	approved := make(chan struct{})

@@ -87,7 +87,7 @@ func TestAdoptedMeanwhile(t *testing.T) {
 	door.Release()
 	a.final(ctx, t, txs[1].ID())
 	world.expect(t, "unmail y")
-	endLease(t, log, other) // nobody has settled it: it is an orphan again, and the next join's
+	endLease(t, log, other) // it is not settled: it is an orphan again, and the next join's
 	a.rejoin(t, log)
 	a.final(ctx, t, txs[0].ID())
 	world.expect(t, "unmail y")
@@ -96,8 +96,8 @@ func TestAdoptedMeanwhile(t *testing.T) {
 	}
 }
 
-// What somebody else has released in this agent's stead is compensated in the turn of a retraction, by whom the log
-// says has to: its own journal has seen no call.
+// What another sidecar has released in this agent's stead is compensated in the turn of a retraction, by the sidecar
+// that the log names: the agent's own journal has seen no call.
 func TestTurnOfAdopted(t *testing.T) {
 	log, world := newLog(), newSink()
 	door := log.Door()

@@ -9,8 +9,8 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// A call that was begun under one lease does not start under the next one of the same sidecar: in between somebody
-// else may have settled its transaction.
+// A call that was begun under one lease does not start under the next one of the same sidecar: in between another
+// sidecar may have settled its transaction.
 func TestCallOfFormerLease(t *testing.T) {
 	log, world := newLog(), newSink()
 	a := start(t, "a", log.Door(), quick(world))

@@ -261,7 +261,7 @@ func (s *Agent) stillHold(ctx context.Context, reads []seen, observes bool) erro
 	reached := func() bool { return s.view.At() >= newest }
 	if !reached() {
 		question := s.probe()
-		// The log's answer comes behind all that it decided before: a seq that is not there by then nobody has seen.
+		// The log's answer comes behind all that it decided before: a seq that is missing by then was never shown.
 		_, _ = s.ask(ctx, question, reached)
 		if !reached() {
 			return view.NotReached(newest, s.view.At())
@@ -337,7 +337,7 @@ func (s *Agent) movedSince(reads []seen, now []*reading, observes bool) error {
 // fill gives a transaction its reads, writes and calls, in this order. What it has made is in the slot before anything
 // of it can leave; the receipts are those of the calls.
 func (s *Agent) fill(ctx context.Context, t *tx, b *batch, slot *once.Slot) ([]*api.Receipt, error) {
-	if len(b.calls) == 0 { // else it is sealed after them, and nobody waits for calls
+	if len(b.calls) == 0 { // else it is sealed after them, and nothing in line waits for calls
 		s.standInLine(ctx, t, scopesOf(b.reads, seenScope), scopesOf(b.writes, toWrite),
 			func() bool { return t.phase != phaseOpen || s.haveMoved(b.reads, t.begin.Observe) })
 	}

@@ -150,7 +150,7 @@ func begun(list []*sequencer.Intent) (n int) {
 	return n
 }
 
-// A view that is behind what the agent has seen is waited for; a seq that nobody has seen is refused.
+// A view that is behind what the agent has seen is waited for; a seq beyond the end of the log is refused.
 func TestCommitBehind(t *testing.T) {
 	log := newLog()
 	behind := log.Door()

@@ -10,7 +10,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
-// A begin that was refused is asked for anew under its key.
+// A refused begin can be tried again under its key.
 func TestRefusedBeginUnderItsKey(t *testing.T) {
 	for _, mode := range []string{"ordered", "locked"} {
 		t.Run(mode, func(t *testing.T) {

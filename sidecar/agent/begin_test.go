@@ -105,7 +105,7 @@ func TestNeedlessTouchKeepsTheBegin(t *testing.T) {
 	}
 }
 
-// What the log has refused to open, and nobody comes back to, ends at its deadline.
+// A transaction that the log has refused to open, and that its client abandons, ends at its deadline.
 func TestRefusedAtFirstExpires(t *testing.T) {
 	log := newLog()
 	ctx := background(t)

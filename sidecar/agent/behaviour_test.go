@@ -108,7 +108,7 @@ func TestPhantom(t *testing.T) {
 	}
 }
 
-// Writes are read back by their own transaction, and by nobody else before it commits.
+// Writes are read back by their own transaction, and by no other reader before it commits.
 func TestReadsOwnWrites(t *testing.T) {
 	log := newLog()
 	a := start(t, "a", log.Door())

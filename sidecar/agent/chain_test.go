@@ -252,7 +252,7 @@ func (d *cutOff) PublishAsync(events []*topology.Event, done func(sequencer.Plac
 	d.Door.PublishAsync(events, done)
 }
 
-// TestHalfAChain: a write that ends between two parts has written nothing, whoever asks. The same content can be
+// TestHalfAChain: a write that ends between two parts has written nothing, at any sidecar. The same content can be
 // written again over what it has left, and parts of the first try that come late are none of the second one's.
 func TestHalfAChain(t *testing.T) {
 	for taken := range int32(4) {

@@ -17,7 +17,7 @@ import (
 // Contents that a seal names by their place in the events topic. Up to ChunkBytes one event has it; since logic 4 a
 // larger one is a chain: its parts follow one another, each published once the one before is acknowledged, and the
 // write is taken when the last one is. So no seal names a chain that is not whole; what a crash or a refusal leaves
-// behind is named by nobody, nobody reads it, and it goes with its topic's records of that time.
+// behind is neither named nor read, and goes with its topic's records of that time.
 
 // chainsFrom is the logic of the fold from which on a content may be a chain of events. An older one reads the first.
 const chainsFrom = 4
@@ -47,7 +47,7 @@ func (s *Agent) keepChain(ctx context.Context, t *tx, w *sequencer.ShardWrite) (
 	}
 	ref := &sequencer.Ref{Size: int64(len(body)), SHA256: of, Chunks: sequencer.ChunksOf(int64(len(body)))}
 	for at := 0; at < len(body); at += sequencer.ChunkBytes {
-		if err := s.usable(t); err != nil { // it was decided meanwhile: the rest would be written for nobody
+		if err := s.usable(t); err != nil { // it was decided meanwhile: the rest would have no reader
 			return nil, err
 		}
 		ev, _ := journal.ContentEvent(body[at:min(at+sequencer.ChunkBytes, len(body))])
@@ -142,7 +142,7 @@ func unread(ref *sequencer.Ref, err error) error {
 	}
 	p := api.Problemf(api.CodeLog, "the content is lost or damaged in the events topic, and none of it is given: %v. "+
 		"The version stands, and other shards are as they were: write this one again, or put a former version of it "+
-		"back (?versions=true lists them). Let somebody look at the retention and the disks of hence.events", err)
+		"back (?versions=true lists them). Check the retention and the disks of hence.events", err)
 	p.Retryable = false
 	return p
 }
@@ -156,7 +156,7 @@ func (s *Agent) parts(ref sequencer.Ref) func(context.Context, func([]byte) erro
 			aside = take(part)
 			return aside
 		})
-		if err == nil || aside != nil { // whoever takes them has failed
+		if err == nil || aside != nil { // take has failed
 			return err
 		}
 		return unread(&ref, err)

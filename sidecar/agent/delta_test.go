@@ -114,7 +114,7 @@ func TestReadOfOwnDelta(t *testing.T) {
 	shows(t, a, log, map[string]string{"shard:/x": "all and more", "shard:/n": "41"})
 }
 
-// Deltas that nobody could fold are refused before they are sealed, each with what to do instead.
+// Deltas that cannot be folded are refused before they are sealed, each with what to do instead.
 func TestBadDeltas(t *testing.T) {
 	a := start(t, "a", newLog().Door())
 	ctx := background(t)

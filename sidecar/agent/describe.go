@@ -93,7 +93,7 @@ func (s *Agent) reRead(t *tx, o *sequencer.Outcome) []string {
 // lost is the problem of a transaction whose session has ended.
 func (s *Agent) lost(t *tx) error {
 	p := api.Problemf(api.CodeSessionLost, "the session of %s has ended and the transaction with it: retry it, or "+
-		"begin anew, and read again what it had read", t.id)
+		"begin another one, and read again what it had read", t.id)
 	for r := range t.everyRead {
 		p.ReRead = append(p.ReRead, string(r.Scope))
 	}
@@ -119,7 +119,7 @@ func (s *Agent) find(id sequencer.TxID) (*tx, error) {
 			"has not read the log so far; ask again", id)
 	case t != nil && t.fate == fateGone:
 		return nil, api.Problemf(api.CodeForgotten, "%s was sealed, and how it ended is no longer in the log: look "+
-			"at what it would have written, or GET /v1/tx/%s/closure, before its work is begun anew", id, id)
+			"at what it would have written, or GET /v1/tx/%s/closure, before retrying the work", id, id)
 	case t != nil:
 		return t, nil
 	case inc == s.incarnation && s.knew(id):

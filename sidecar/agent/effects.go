@@ -410,7 +410,7 @@ func (s *Agent) stillOpen(t *tx, p gate.Progress) (*api.Receipt, error) {
 	return nil, over
 }
 
-// toolFailed ends a transaction whose call nobody knows the outcome of: it can never be sealed.
+// toolFailed ends a transaction with a call of unknown outcome: it can never be sealed.
 func (s *Agent) toolFailed(t *tx, e gate.Effect) {
 	if t.decided() || t.phase != phaseOpen {
 		return

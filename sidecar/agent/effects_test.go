@@ -139,7 +139,7 @@ func TestAbortCompensates(t *testing.T) {
 	}
 }
 
-// Nobody overwrites a scope whose compensation is pending, and nobody commits on what is compensated away.
+// No transaction overwrites a scope whose compensation is pending, and none commits on what is compensated away.
 func TestPendingCompensationHolds(t *testing.T) {
 	log, world := newLog(), newSink()
 	a, b := start(t, "a", log.Door(), withTools(world)), start(t, "b", log.Door(), withTools(world))

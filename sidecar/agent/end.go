@@ -30,7 +30,7 @@ func (s *Agent) abortInLog(t *tx, o *sequencer.Outcome, signer string) {
 	}
 }
 
-// drop ends a transaction that was never sealed and that nobody can come back to.
+// drop ends a transaction that was never sealed and that no client can continue.
 func (s *Agent) drop(t *tx, why string) {
 	if t.decided() || t.phase != phaseOpen {
 		return
@@ -42,7 +42,7 @@ func (s *Agent) drop(t *tx, why string) {
 	}
 }
 
-// lostTo ends a branch because its group has chosen another one. The log finds that by itself, whoever tells it.
+// lostTo ends a branch because its group has chosen another one. The log finds that without a sidecar's report.
 func lostTo(t *tx, was sequencer.Writer) *sequencer.Outcome {
 	return &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Mode: t.begin.Mode, Moved: was,
 		Code: sequencer.CodeLostBranch, Detail: "another branch of the group " + t.begin.Group + " was chosen"}

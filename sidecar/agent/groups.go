@@ -70,7 +70,7 @@ func (s *Agent) choose(ctx context.Context, group string, winner *tx) error {
 	case o != nil && o.Kind == sequencer.OutcomeRefused:
 		return words.NotTaken(o, "%s is not chosen in group %s", winner.id, group)
 	}
-	return api.Problemf(api.CodeNotReady, "the session ended before the choice was in the log: begin the group anew")
+	return api.Problemf(api.CodeNotReady, "the session ended before the choice was in the log: begin the group again")
 }
 
 // chosen ends the branches that lost, also those that the log has never heard of.

@@ -146,8 +146,8 @@ func keyAfter(t *testing.T, name string, request rawCall, reached bool, n int) b
 	return more
 }
 
-// An eager call that had begun is undone with its transaction. Its request is not made again by itself: whoever sent
-// it is told.
+// An eager call that had begun is undone with its transaction. Its request is not made again by itself: the client
+// that sent it is told.
 func TestKeyOfAnEagerCallThatBegan(t *testing.T) {
 	log, world := newLog(), newSink()
 	ctx := background(t)

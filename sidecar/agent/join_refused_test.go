@@ -22,7 +22,7 @@ func joins(log *memlog.Log, agent string) (out []*sequencer.Intent) {
 	return out
 }
 
-// TestJoinRefused holds that a sidecar that the log does not let in says so to whoever asks, goes on, asks again after
+// TestJoinRefused holds that a sidecar that the log does not let in says so in its answers, goes on, asks again after
 // pauses that grow, whatever its agent sends meanwhile, and is let in at last.
 func TestJoinRefused(t *testing.T) {
 	log := newLog()

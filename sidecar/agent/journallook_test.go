@@ -10,8 +10,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/journal"
 )
 
-// Looking at journals takes no lock and changes nothing, whoever writes to them meanwhile: a sidecar starts while it
-// is looked at, and what is being written is never called damaged.
+// Looking at journals takes no lock and changes nothing, also while they are written: a sidecar starts while its
+// journal is looked at, and what is being written is never called damaged.
 func TestLookAtJournals(t *testing.T) {
 	log, dir, ctx := newLog(), t.TempDir(), background(t)
 	looked := make(chan struct{})

@@ -255,7 +255,7 @@ func (s *Agent) tryKeyed(ctx context.Context, k *keyed) (d *api.Decision, again 
 		expect: []sequencer.Seq{k.was.Version}}
 	_, err = s.fill(ctx, t, &batch{reads: k.reads, writes: []writing{w}}, nil)
 	if err == nil && k.own != nil && k.resets == s.resets { // else its log has ended, and this would begin another
-		// Before the seal: after a crash nobody tells the reader's own write from another's.
+		// This precedes the seal: after a crash the reader's own write cannot be told from another's.
 		own := *k.own
 		own.By = t.id
 		err = s.delivery.RestAdd(k.in.Reader, s.nowMs(), own)
@@ -411,7 +411,7 @@ func (s *Agent) reset(ctx context.Context) (cleared int, err error) {
 		case err == nil && d.State == api.StateCommitted:
 			return cleared, nil
 		case err == nil && d.State != api.StateAborted:
-			// It waits for calls or holds of others. Later it would take away what nobody expects to lose.
+			// It waits for calls or holds of others. Later it would remove what no client expects to lose.
 			return 0, api.Problemf(api.CodeNotReady, "the reset waits for transactions that hold shards, and is given up: "+
 				"look at GET /shards, and ask again")
 		case err == nil:

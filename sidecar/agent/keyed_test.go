@@ -63,8 +63,8 @@ func (r *rig) want(t *testing.T, in api.KeyedCommit, want string) {
 	}
 }
 
-// A commit rests on what it names and on what its reader was given; a reader's own write is known to it, and nobody
-// else's. A restart changes nothing of that.
+// A commit rests on what it names and on what its reader was given; a reader knows its own writes, and no other
+// reader's. A restart changes nothing of that.
 func TestKeyedReadSets(t *testing.T) {
 	log := newLog()
 	dir := t.TempDir()

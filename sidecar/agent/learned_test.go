@@ -316,9 +316,9 @@ func (l *unsureLog) Follow(ctx context.Context, workspace string, after sequence
 	})
 }
 
-// A start whose first join has ended its own former session knows that nobody was in its place until then. No session
-// comes of that join, and another process has one before the next join: that is found, although the log says its past
-// in pieces only, and each look goes on where the one before was broken off.
+// A start whose first join has ended its own former session knows that no other process had its place until then.
+// That join gives no session, and another process has one before the next join: that is found, although the log says
+// its past in pieces only, and each look goes on where the one before was broken off.
 func TestOthersAfterAJoinWithoutASession(t *testing.T) {
 	ctx, log := background(t), newLog()
 	first := log.Door()

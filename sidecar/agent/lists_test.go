@@ -172,7 +172,7 @@ func TestListToolsAndEffects(t *testing.T) {
 	}
 }
 
-// A look binds nothing: what moves behind it refuses nobody. The same read without that word does.
+// A look binds nothing: a later write of what it read refuses no commit. After a get it does.
 func TestLookBindsNothing(t *testing.T) {
 	log := newLog()
 	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())

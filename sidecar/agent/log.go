@@ -50,7 +50,7 @@ type Folds interface {
 
 var _ Log = (*streams.Client)(nil)
 
-// questions are intents that belong to no transaction of this sidecar and whose answer somebody waits for. The zero
+// questions are intents that belong to no transaction of this sidecar and whose answer a caller waits for. The zero
 // value is ready.
 type questions struct{ byID map[string]*question }
 
@@ -77,7 +77,7 @@ func (q *questions) drop(id string) {
 	}
 }
 
-// observe keeps the first decision on an intent that somebody waits for: what it leads to has its id, too.
+// observe keeps the first decision on an intent that a caller waits for: what it leads to has its id, too.
 func (q *questions) observe(o *sequencer.Outcome) {
 	if one := q.byID[o.Intent]; one != nil && one.answer == nil {
 		one.answer = o

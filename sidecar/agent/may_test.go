@@ -37,7 +37,7 @@ func sealLater(ctx context.Context, t *testing.T, r *rig, tx *client.Tx) chan cl
 	return decided
 }
 
-// What an ordered transaction claims at its begin is kept from whoever comes later until its seal has narrowed it.
+// What an ordered transaction claims at its begin is kept from younger transactions until its seal has narrowed it.
 func TestMayBindsTheYounger(t *testing.T) {
 	log := newLog()
 	a, b := start(t, "a", log.Door(), withPolicy(t, notesPolicy)), start(t, "b", log.Door())

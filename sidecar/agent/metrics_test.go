@@ -96,7 +96,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// The types are those that the names show, and what is looked at when somebody asks has its values.
+// The types are those that the names show, and the figures that are computed at a scrape have their values.
 func TestMetricValues(t *testing.T) {
 	r := start(t, "a", newLog().Door(), withPolicy(t, notesPolicy))
 	tx := must(r.client.Begin(background(t), client.BeginOptions{}))(t)

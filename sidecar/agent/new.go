@@ -118,8 +118,8 @@ func (s *Agent) owing() (n int) {
 	return n + s.settle.Owing()
 }
 
-// rest begins no further call and lets those that are being made end: one that is cut off may be one that nobody will
-// ever know of. What is left to settle the next start goes on with.
+// rest begins no further call and lets those that are being made end: the outcome of one that is cut off may never be
+// known. The next start continues with what is left to settle.
 func (s *Agent) rest(ctx context.Context) {
 	if s.engine == nil {
 		return
@@ -128,7 +128,7 @@ func (s *Agent) rest(ctx context.Context) {
 	for s.engine.Calls() > 0 && s.clock.Sleep(ctx, stopPoll) == nil {
 	}
 	if n := s.engine.Calls(); n > 0 {
-		s.log.Warn("calls are cut off: without a key nobody will know of them", "count", n)
+		s.log.Warn("calls are cut off: without a key their outcome will stay unknown", "count", n)
 	}
 }
 

@@ -16,7 +16,7 @@ func soon(c *setup) {
 	c.Limits.SettlementWait, c.Limits.WatermarkEvery = 20*time.Millisecond, 10*time.Millisecond
 }
 
-// Without its journal a sidecar knows from the log what was handed to the agent, and that nobody knows what it did.
+// Without its journal a sidecar knows from the log what was handed to the agent, and lists its use as unresolved.
 func TestOwnWithoutJournal(t *testing.T) {
 	log := newLog()
 	a := start(t, "a", log.Door(), soon)

@@ -205,7 +205,7 @@ func (s *Agent) placeOf(ctx context.Context, t *tx, c toolCall) (*place, *api.Re
 	p, sum := t.places[at], sumOf(c)
 	for {
 		if (p.state == placeComing || p.state == placeCome) && p.sum != sum {
-			// One id is one call: which of the two the plan means, nobody here knows.
+			// One id is one call: it is not known here which of the two the plan means.
 			return nil, nil, api.Problemf(api.CodeKeyReused, "the call %q of %s came with another tool, other arguments or "+
 				"another key: call %d is that one", c.call, t.id, at)
 		}

@@ -57,7 +57,7 @@ func (s *Agent) GiveAll(ctx context.Context, reader, pattern string) (out []api.
 	return out, answered, err
 }
 
-// give reads, for a reader or for nobody, and shows what is there.
+// give reads, for a reader or for none, and shows what is there.
 func give[T any](ctx context.Context, s *Agent, reader string, name sequencer.Scope, look func() *reading,
 	show func(*reading) (T, error)) (out T, answered func(), err error) {
 	var got *reading

@@ -54,7 +54,7 @@ func (s *Agent) wholeView(ctx context.Context, missing func() []view.Lack) (err 
 }
 
 // read answers one read of an open transaction, once it holds the scope for an access: for writing, that is as if
-// nobody else were there from the read to the decision.
+// no other transaction ran from the read to the decision.
 func (s *Agent) read(ctx context.Context, t *tx, scope sequencer.Scope, list int, as sequencer.Access) (*reading,
 	error) {
 	if err := s.enter(ctx, t); err != nil {
@@ -219,7 +219,7 @@ func (s *Agent) goesWith(ctx context.Context, delta *sequencer.ShardWrite) error
 }
 
 func unmergeable(delta *sequencer.ShardWrite) error {
-	p := api.Problemf(api.CodeNotMergeable, "with it %s would have more than %d bytes; write its content anew",
+	p := api.Problemf(api.CodeNotMergeable, "with it %s would have more than %d bytes; write its whole content",
 		delta.Scope, sequencer.MaxMerged)
 	if delta.Op == sequencer.OpAdd {
 		p = api.Problemf(api.CodeNotMergeable, "%s cannot be added to what %s holds: that is no int64 in decimal digits, "+
@@ -229,8 +229,8 @@ func unmergeable(delta *sequencer.ShardWrite) error {
 	return p
 }
 
-// withDelta shows a read what the transaction's own delta makes of it. The read counts: whoever looks at the content
-// rests on it, and not on the delta alone.
+// withDelta shows a read what the transaction's own delta makes of it. The read counts: a client that sees the
+// content relies on it, and not on the delta alone.
 func (s *Agent) withDelta(ctx context.Context, got *reading, mine *sequencer.ShardWrite) error {
 	var body []byte
 	if got.rev.Version != 0 {
@@ -242,7 +242,7 @@ func (s *Agent) withDelta(ctx context.Context, got *reading, mine *sequencer.Sha
 		got.rev.Media = mine.Type
 	}
 	merged, ok := mine.Op.Merge(body, mine.Content)
-	if !ok { // somebody else came first: it would be left out
+	if !ok { // another write came first: this delta would be left out
 		return unmergeable(mine)
 	}
 	got.rev.Content, got.rev.Ref, got.pending = merged, nil, true

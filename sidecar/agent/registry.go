@@ -62,8 +62,8 @@ func (s *Agent) registerAll(ctx context.Context, inc sequencer.Seq) error {
 	return nil
 }
 
-// setTool registers a tool, or withdraws it when the signature is empty, and returns once the view shows that. Whoever
-// waits no longer has not taken it back.
+// setTool registers a tool, or withdraws it when the signature is empty, and returns once the view shows that. A
+// caller that stops waiting does not cancel it.
 func (s *Agent) setTool(ctx context.Context, server, name, signature string) (*api.Tool, error) {
 	if c, ok := s.tools.(catalogue); ok {
 		if of, _ := c.Catalogue(); of == server {

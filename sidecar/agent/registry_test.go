@@ -11,7 +11,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 )
 
-// A tool whose registration the log has not answered in time is not taken back: the answer says that nobody knows yet,
+// A tool registration that the log has not answered in time is not taken back: the answer says that it is undecided,
 // and once the log is there again it and the sidecar agree.
 func TestToolUndecided(t *testing.T) {
 	for name, fault := range map[string]struct{ on, off func(*memlog.Door) }{

@@ -20,7 +20,7 @@ func (r *rig) resets(t *testing.T) {
 }
 
 // A commit that a reset overtakes adds nothing to its reader's log any more, neither before it is sealed nor when it
-// is decided: that log has ended, and an entry would begin another one, which nobody was told of.
+// is decided: that log has ended, and an entry would begin another one, which its reader was not told of.
 func TestResetEndsLogsOfCommitsUnderWay(t *testing.T) {
 	for name, late := range map[string]func(s *Agent, k *keyed) error{
 		"decided": func(s *Agent, k *keyed) error { return s.moveOwn(k, k.was.Version+1) },

@@ -20,7 +20,7 @@ func (p *foreignTools) Find(tool string, args json.RawMessage) (gate.Tool, error
 
 func (p *foreignTools) Adapter(string) (gate.Adapter, error) { return p, nil }
 
-// TestRetryUndoesNothingUnknown holds that nothing is sent to undo a call of which nobody knows, neither by its
+// TestRetryUndoesNothingUnknown holds that nothing is sent to undo a call of unknown outcome, neither by its
 // settlement nor when a person asks for it, until that person says that it is there.
 func TestRetryUndoesNothingUnknown(t *testing.T) {
 	world := newSink()

@@ -99,7 +99,7 @@ func TestResidueKeepsItsKey(t *testing.T) {
 	world.expect(t, "unset x", "back x")
 }
 
-// Nobody knows whether the call arrived: trying its residue again undoes it only if its sink has it.
+// Where it is unknown whether a call arrived, trying its residue again undoes it only if its sink has it.
 func TestResidueForbidsOnly(t *testing.T) {
 	for _, arrived := range []bool{false, true} {
 		world := newSink()

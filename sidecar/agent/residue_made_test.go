@@ -28,8 +28,8 @@ func heldBack(t *testing.T, a *rig, world *sink, tool, key string) string {
 	return tx
 }
 
-// A held call that was made by hand after its settlement has happened: a retraction compensates it, whoever made it
-// and whoever has the turn; where nothing undoes it the list says that it left.
+// A held call that was made by hand after its settlement has happened: a retraction compensates it, whichever sidecar
+// made it and whichever has the turn; where nothing undoes it the list says that it left.
 func TestRetractAfterRetry(t *testing.T) {
 	for _, c := range []struct {
 		name, tool, key string
@@ -81,8 +81,8 @@ func TestRetractAfterRetry(t *testing.T) {
 	}
 }
 
-// Of a held call that was made by hand and not answered nobody knows: a retraction asks the sink, and where that says
-// nothing it leaves residue.
+// A held call that was made by hand and not answered has an unknown outcome: a retraction asks the sink, and where
+// that says nothing it leaves residue.
 func TestRetractAfterUnanswered(t *testing.T) {
 	for _, c := range []struct {
 		tool, key string

@@ -134,8 +134,8 @@ func TestRetryAnnounced(t *testing.T) {
 	}
 }
 
-// A held call that did not leave is not made once its transaction is retracted, whoever is asked, and whatever that
-// one has seen.
+// A held call that did not leave is not made once its transaction is retracted, whichever sidecar is asked and
+// whatever it has seen.
 func TestRetryAfterRetraction(t *testing.T) {
 	log, world := newLog(), newSink()
 	a := start(t, "a", log.Door(), quick(world))
@@ -173,7 +173,7 @@ func refused(t *testing.T, r *rig, tx string) {
 	}
 }
 
-// What a turn cannot say in the log it does not settle: nobody could know that its calls are not to be made.
+// A turn does not settle what it cannot say in the log: no sidecar could know that its calls are not to be made.
 func TestRetractionIsSaid(t *testing.T) {
 	log, world := newLog(), newSink()
 	door := log.Door()

@@ -41,8 +41,8 @@ func TestAdoptedInBetween(t *testing.T) {
 	}
 }
 
-// How long an agent may take to say what it did by itself begins anew with each start: nothing is settled sooner, and
-// what it says then counts.
+// The time that an agent has to say what it did by itself begins again with each start: nothing is settled sooner,
+// and what it says then counts.
 func TestOwnWaitsAgain(t *testing.T) {
 	log := newLog()
 	a := start(t, "a", log.Door())
@@ -69,7 +69,7 @@ func TestOwnWaitsAgain(t *testing.T) {
 	}
 }
 
-// Numbers of intents, of settlements, of transactions and of catalogues begin anew with each start, and none is taken
+// Numbers of intents, of settlements, of transactions and of catalogues begin again at each start, and none is taken
 // for one of the start before: each has its own incarnation.
 func TestRestartNumbersAnew(t *testing.T) {
 	log, world := newLog(), newSink()

@@ -140,7 +140,7 @@ func TestCrashLooksOnce(t *testing.T) {
 	}
 }
 
-// Until a sidecar that was started again has read the log it says so, and tells nobody to do again what may be
+// Until a sidecar that was started again has read the log it says so, and tells no client to do again what may be
 // committed; when the log cannot be read that far back it says that.
 func TestCrashBeforeTheLogIsRead(t *testing.T) {
 	log := newLog()
@@ -401,7 +401,7 @@ func (l *lateTools) Append(ctx context.Context, workspace string, in *sequencer.
 	return l.Log.Append(ctx, workspace, in)
 }
 
-// A sidecar whose first join came to no session joins again. Nothing was lost by that, and nobody is told so.
+// A sidecar whose first join came to no session joins again. Nothing was lost by that, and no loss is reported.
 func TestJoinWithoutSession(t *testing.T) {
 	log, said := newLog(), new(lines)
 	door := &lateTools{Log: log.Door()}

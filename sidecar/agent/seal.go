@@ -71,7 +71,7 @@ func (s *Agent) sendSeal(ctx context.Context, t *tx) (*sent, error) {
 		return nil, nil
 	}
 	out := &sent{}
-	started := s.loop.Go(func(ctx context.Context) { // what is frozen is sent, whoever still waits for it
+	started := s.loop.Go(func(ctx context.Context) { // what is frozen is sent, even if its caller has stopped waiting
 		if in == nil {
 			return
 		}
@@ -231,7 +231,7 @@ func (s *Agent) settledAnswer(ctx context.Context, t *tx) (*api.Decision, error)
 	case err != nil && ctx.Err() == nil && !errors.Is(err, api.ErrStopped):
 		return nil, err
 	}
-	return s.decision(t), nil // where the sidecar stops, the seal has left or may leave: no refusal, to begin anew after
+	return s.decision(t), nil // where the sidecar stops, the seal has left or may leave: a refusal would cause a retry
 }
 
 // abortTx ends a transaction at the agent's wish. The log decides: a seal that came first stands.
@@ -375,7 +375,7 @@ func (s *Agent) breakOff(t *tx) {
 	}
 }
 
-// abortLater aborts a transaction, whoever still waits for it.
+// abortLater aborts a transaction, even if its caller has stopped waiting.
 func (s *Agent) abortLater(t *tx, why string) {
 	started := s.loop.Go(func(ctx context.Context) {
 		if _, err := s.abortTx(ctx, t, why); err != nil {
@@ -387,7 +387,7 @@ func (s *Agent) abortLater(t *tx, why string) {
 	}
 }
 
-// startBare opens a transaction of a conversation that reads nothing: it owes nobody a 410, and takes no loose reads.
+// startBare opens a transaction of a conversation that reads nothing: no 410 is due, and no loose reads are taken.
 func (s *Agent) startBare(ctx context.Context) (*tx, error) {
 	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talkOf("")}
 	return s.startFor(ctx, begin, nil, func() error { return nil }, true)
@@ -404,7 +404,7 @@ func (s *Agent) writeAlone(ctx context.Context, t *tx, w writing) (*api.Decision
 }
 
 // sealInTime seals, and gives up what is not decided while its client waits: it waits for holds or calls of others,
-// and later it would write what nobody expects any more.
+// and later it would write what its client no longer expects.
 func (s *Agent) sealInTime(ctx context.Context, t *tx) (*api.Decision, error) {
 	d, err := s.sealOnly(ctx, t, nil)
 	if err == nil && d.State != api.StateCommitted && d.State != api.StateAborted {
@@ -482,7 +482,7 @@ const lineWait = time.Second
 // without the wait the log would refuse it. stale says that the view does so by now: others may take their places
 // without end.
 func (s *Agent) standInLine(ctx context.Context, t *tx, reads, writes []sequencer.Scope, stale func() bool) {
-	if t.begun || !s.mayWait(&t.begin) { // others may wait for it in the log: it waits for nobody here
+	if t.begun || !s.mayWait(&t.begin) { // others may wait for it in the log: it does not wait here
 		reads = nil
 	}
 	for by := s.view.Enter(t.id, reads, writes); by != ""; by = s.view.Enter(t.id, reads, writes) {

@@ -350,8 +350,8 @@ func TestStopWhileFreezing(t *testing.T) {
 	}
 }
 
-// The answer of a request whose seal may be in the log when the sidecar stops is no refusal: whoever sends a request
-// without a key again, because it is told that it may, would do its work twice.
+// The answer of a request whose seal may be in the log when the sidecar stops is no refusal: a client that sends a
+// request without a key again, because it is told that it may, would do its work twice.
 func TestStopBehindASeal(t *testing.T) {
 	for name, keep := range map[string]func(*memlog.Door){
 		"appended":     (*memlog.Door).Hold,

@@ -34,7 +34,7 @@ func ask(t *testing.T, method, url, token, body string) (*http.Response, api.Pro
 	return resp, p
 }
 
-// Another agent's transaction can be looked at and its retraction asked for; nobody else works on it.
+// Another agent's transaction can be looked at and its retraction asked for; all else is refused.
 func TestOtherAgent(t *testing.T) {
 	log := newLog()
 	other := start(t, "b", log.Door())

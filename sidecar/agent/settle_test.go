@@ -71,8 +71,8 @@ const (
 	diesAfter   = "after the sink has answered"
 )
 
-// Whoever finishes a release, and wherever the process died: a sink with a key got the effect once, one without at
-// most once, and what is not known is on the list.
+// A release survives the death of its process at any step: a sink with a key got the effect once, one without at most
+// once, and what is not known is on the list.
 func TestReleaseSurvives(t *testing.T) {
 	for _, tool := range []string{"mail", "unmail"} {
 		for _, step := range []string{diesBefore, diesCalling, diesAfter} {

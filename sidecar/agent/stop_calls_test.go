@@ -9,7 +9,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// A sidecar that is told to stop lets a call end that is being made: cut off, nobody would know of one without a key.
+// A sidecar that is told to stop lets a call in progress end: cut off, one without a key has an unknown outcome.
 // The next start settles by its answer.
 func TestStopLetsCallsEnd(t *testing.T) {
 	log, world, dir := newLog(), newSink(), t.TempDir()

@@ -187,7 +187,7 @@ func TestConversationLimit(t *testing.T) {
 }
 
 // After the loss of a journal every conversation is told to read again, once each: what one of them is told the others
-// do not know. So is one whose name was never there; one that has ended is not, and a second loss begins it all anew.
+// do not know. So is one whose name was never there; one that has ended is not. A second loss repeats it all.
 func TestEachConversationIsTold(t *testing.T) {
 	ctx, log := background(t), newLog()
 	b, a := start(t, "b", log.Door()), start(t, "a", log.Door())

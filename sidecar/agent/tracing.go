@@ -35,7 +35,7 @@ func traceOf(ctx context.Context) string {
 	return fmt.Sprintf("00-%s-%s-%s", sc.TraceID(), sc.SpanID(), sc.TraceFlags()&trace.FlagsSampled)
 }
 
-// append is the context in which an intent is appended. What belongs to nobody's trace begins none.
+// append is the context in which an intent is appended. An intent that belongs to no trace begins none.
 func (g tracing) append(ctx context.Context, in *sequencer.Intent) (_ context.Context, end func(int64, error)) {
 	if g.tracer == nil || !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, func(int64, error) {}

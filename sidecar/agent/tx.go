@@ -78,7 +78,7 @@ type tx struct {
 	waiting    *sequencer.Outcome // the last of its kind
 	refused    *sequencer.Outcome
 
-	waitingSince time.Time // zero: it waits for nobody
+	waitingSince time.Time // zero: it does not wait
 	waitedFor    time.Duration
 
 	residue   bool // its settlement left some
@@ -208,7 +208,7 @@ func (t *tx) overtake(o *sequencer.Outcome) bool {
 	return found
 }
 
-// slim drops contents that nobody can ask for any more. What is on its way to the log has its own copy.
+// slim drops contents that no request can ask for any more. What is on its way to the log has its own copy.
 func (t *tx) slim() {
 	writes := make([]sequencer.ShardWrite, len(t.writes))
 	for i, w := range t.writes {

@@ -14,8 +14,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// Whoever finishes a compensation, and wherever the process died: with a key it happens once; without one at most
-// once, and then the list says that nobody knows.
+// A compensation survives the death of its process at any step: with a key it happens once; without one at most once,
+// and then the list shows it as unresolved.
 func TestUndoSurvives(t *testing.T) {
 	for _, tool := range []string{"set", "unset"} {
 		for _, step := range []string{diesBefore, diesCalling, diesAfter} {
@@ -97,7 +97,7 @@ func awaitKind(ctx context.Context, t *testing.T, log interface {
 }
 
 // A call whose answer is lost is repeated under its key; without one the transaction can only be aborted, and the list
-// says what nobody knows.
+// shows the call as unresolved.
 func TestLostAnswers(t *testing.T) {
 	log, world := newLog(), newSink()
 	a := start(t, "a", log.Door(), quick(world))
@@ -171,7 +171,7 @@ func TestLeaseEndsInSettlement(t *testing.T) {
 	}
 }
 
-// Whoever waits for an orphan adopts it after a while, undoes what it did and goes on.
+// A sidecar that waits for an orphan adopts it after a while, undoes what it did and goes on.
 func TestAdoption(t *testing.T) {
 	log, world := newLog(), newSink()
 	door := log.Door()

@@ -42,7 +42,7 @@ func (l *lines) config(dir string) func(*setup) {
 	return func(c *setup) { c.DataDir, c.Logger = dir, slog.New(slog.NewTextHandler(l, nil)) }
 }
 
-// A sidecar that is made anew over the volume of its predecessor goes on; over an emptied one it says in one line what
+// A new sidecar over the volume of its predecessor goes on; over an emptied one it says in one line what
 // is lost, fails closed for what was open, lets nothing out that was held, and goes on too.
 func TestVolume(t *testing.T) {
 	const lost, kept = "an emptied volume", "going on with the journal of the former session"

@@ -207,7 +207,7 @@ func (s *Agent) checkAbsent(w writing) (*sequencer.ShardWrite, error) {
 	switch now := s.view.Settings(); {
 	case !now.Exact:
 		return nil, api.Problemf(api.CodeNotReady, "the rules of the workspace are not known here yet")
-	case now.Rules.Logic < merges: // its processors would skip the record, and nobody would ever answer
+	case now.Rules.Logic < merges: // its processors would skip the record and never answer it
 		return nil, api.Problemf(api.CodeBadRequest, "the workspace follows logic %d, and a reset needs logic %d: hence "+
 			"rules set --logic %d, once all processors and sidecars have this release", now.Rules.Logic, merges, merges)
 	}

@@ -121,7 +121,7 @@ type Blocker struct {
 type Approval struct {
 	Index      uint32 `json:"index"`
 	Yes        bool   `json:"yes"`
-	By         string `json:"by,omitempty"`          // absent: nobody has said anything yet
+	By         string `json:"by,omitempty"`          // absent: neither approved nor denied yet
 	ArgsSHA256 string `json:"args_sha256,omitempty"` // of the arguments that it is about, hexadecimal
 }
 
@@ -143,7 +143,7 @@ type Decision struct {
 	Tool           string     `json:"tool,omitempty"`     // of phantom_tool: server/name
 	Floor          uint64     `json:"floor,omitempty"`    // of too_old: what is older is forgotten
 	BlockedBy      []Blocker  `json:"blocked_by,omitempty"`
-	Approvals      []Approval `json:"approvals,omitempty"` // by index; while it waits also what nobody has spoken on
+	Approvals      []Approval `json:"approvals,omitempty"` // by index; while it waits also the missing ones
 	Retryable      bool       `json:"retryable"`
 	ReRead         []string   `json:"re_read,omitempty"`
 	Would          string     `json:"would,omitempty"` // observe: what enforcing would have decided

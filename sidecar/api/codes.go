@@ -113,7 +113,7 @@ func kindOf(code string) kindOfProblem {
 	case CodeToolUnreachable:
 		return kindOfProblem{http.StatusBadGateway, "the tool did not answer", true, false}
 	case CodeAnomaliesOff:
-		return kindOfProblem{http.StatusNotFound, "nobody looks for anomalies", false, true}
+		return kindOfProblem{http.StatusNotFound, "no processor looks for anomalies", false, true}
 	case CodeOperatorOnly:
 		return kindOfProblem{http.StatusForbidden, "an operator token is required", false, false}
 	case CodeApproverOnly:

@@ -17,7 +17,7 @@ import (
 )
 
 // Every code that the fold and the sidecar can answer has a page, with a problem in it as it is really answered, and
-// a row in the index; there is no page of a code that nobody answers.
+// a row in the index; there is no page of a code that nothing answers.
 func TestCodesHavePages(t *testing.T) {
 	const folder = "../../docs/codes"
 	all := append(codesIn(t, "../../sequencer"), codesIn(t, "../api")...)

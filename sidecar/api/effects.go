@@ -19,7 +19,7 @@ const (
 	EffectUndone    = "undone"    // compensated
 	EffectUndoLost  = "undo_lost" // not compensated, see the residue
 
-	// EffectUnapproved is a held call of a sealed transaction that nobody has approved or denied yet.
+	// EffectUnapproved is a held call of a sealed transaction that is neither approved nor denied yet.
 	EffectUnapproved = "waits_for_approval"
 )
 
@@ -71,7 +71,7 @@ type Receipt struct {
 	View      uint64          `json:"view,omitempty"` // reads: the view's seq when the call left
 	Overtaken *Overtaken      `json:"overtaken,omitempty"`
 
-	// What somebody who approves is shown of a call that waits for that.
+	// What an approver is shown of a call that waits for approval.
 	Agent      string          `json:"agent,omitempty"`       // whose it is
 	Args       json.RawMessage `json:"args,omitempty"`        // absent: the log has other ones, or cannot be read
 	ArgsSHA256 string          `json:"args_sha256,omitempty"` // of those that were sealed, hexadecimal

@@ -14,7 +14,7 @@ type Counted struct {
 	MediaType string
 	Body      []byte
 	Former    int    // older contents that are remembered here
-	Owner     string // who has its token; empty: nobody
+	Owner     string // the holder of its token; empty: none
 
 	// Parts gives a content that is not in Body, because it is too large to be held whole: Size bytes, the last of them
 	// only once all are known to be what was written.

@@ -181,7 +181,7 @@ func again(err error) bool {
 	var p *Problem
 	if errors.As(err, &p) {
 		soon := p.Status == http.StatusServiceUnavailable || p.Code == "idempotency_key_in_flight" ||
-			p.Code == api.CodeSignatureTime || p.Code == api.CodeSignatureSeen // each try is signed anew
+			p.Code == api.CodeSignatureTime || p.Code == api.CodeSignatureSeen // each try has its own signature
 		return p.SafeSameKey && p.Retryable && soon
 	}
 	var untrusted *tls.CertificateVerificationError
@@ -213,7 +213,7 @@ func (c *Client) once(ctx context.Context, r *request) (*answer, error) {
 	}
 	if c.signer == nil {
 		req.Header.Set("Authorization", "Bearer "+c.token)
-	} else if err := c.signer.Sign(req, r.body); err != nil { // each try anew: a sidecar takes a signature once
+	} else if err := c.signer.Sign(req, r.body); err != nil { // again for each try: a sidecar takes a signature once
 		return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)
 	}
 	resp, err := c.http.Do(req)

@@ -100,7 +100,7 @@ func (t *Tx) Read(ctx context.Context, scope string) (Shard, error) {
 	return t.read(ctx, api.Read{Scope: scope})
 }
 
-// ReadForUpdate is Read of a shard that is granted to the transaction for writing first, in any mode: nobody else
+// ReadForUpdate is Read of a shard that is granted to the transaction for writing first, in any mode: no other one
 // writes it until the transaction is decided. Those that ask for it wait, in the order of the log. A sidecar of a
 // release before it refuses the request.
 func (t *Tx) ReadForUpdate(ctx context.Context, scope string) (Shard, error) {

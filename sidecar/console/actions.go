@@ -55,7 +55,7 @@ func (c *Console) acceptResidue(r *http.Request) (any, error) {
 	return c.config.Actions.AcceptResidue(r.Context(), r.PathValue("tx"), index, in.Note)
 }
 
-// residueAction reads which residue an operator means, or which call somebody approves, and the body.
+// residueAction reads which residue an operator, or which call an approver, means, and the body.
 func (c *Console) residueAction(r *http.Request, into any) (uint32, error) {
 	if err := c.acting(); err != nil {
 		return 0, err

@@ -11,8 +11,8 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// TestReportOfApprovals: a call that waits for somebody's yes is shown as that, with the arguments that were sealed
-// and no others; after it, by whom it was said.
+// TestReportOfApprovals: a call that waits for an approval is shown as unapproved, with the arguments that were
+// sealed and no others; once approved, with its approver.
 func TestReportOfApprovals(t *testing.T) {
 	w := newWorld(t)
 	now := time.Now().UnixMilli()

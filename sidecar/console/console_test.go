@@ -34,7 +34,7 @@ type source struct {
 	effects  []*topology.Event
 	more     chan struct{}
 
-	anomalies []topology.Anomaly // nil: nobody looks for them
+	anomalies []topology.Anomaly // nil: nothing looks for them
 }
 
 func newSource() *source { return &source{more: make(chan struct{})} }

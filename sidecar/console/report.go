@@ -194,7 +194,7 @@ func (r *Report) calls(seen *work) string {
 	return words.Calls(list)
 }
 
-// approvalOf is what somebody has still to say of a call of an undecided transaction; nil: nothing.
+// approvalOf is the approval that a call of an undecided transaction still needs; nil: none.
 func approvalOf(d *api.Decision, index uint32) *api.Approval {
 	i := slices.IndexFunc(d.Approvals, func(a api.Approval) bool { return a.Index == index && a.By == "" })
 	if i < 0 || d.State != api.StateSealed {

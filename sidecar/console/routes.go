@@ -152,7 +152,7 @@ func (c *Console) about(r *http.Request) (any, error) {
 
 // classes are those of the shards that clients of S-Bus commit to.
 func (c *Console) classes(*http.Request) (any, error) {
-	if c.config.Classes == nil { // empty lists would look as if nobody met
+	if c.config.Classes == nil { // empty lists would look as if no commits met
 		return nil, notFound("no clients of S-Bus are served here: hence dev --sbus ADDR serves them")
 	}
 	return c.config.Classes(), nil

@@ -88,7 +88,7 @@ func TestAnomalies(t *testing.T) {
 	}
 }
 
-// TestAnomaliesRefused: what a stream is not begun for, and where nobody looks for anomalies that is said.
+// TestAnomaliesRefused: a refusal starts no stream, and its code says where nothing looks for anomalies.
 func TestAnomaliesRefused(t *testing.T) {
 	off := func(context.Context, string, int64, func(int64, *topology.Anomaly, []byte) error) error {
 		return fmt.Errorf("follow: %w", streams.ErrAnomaliesOff)

@@ -111,7 +111,7 @@ type Agents interface {
 	// Enter returns the agent, which does not leave before leave is called, and what the token may do. Without an agent
 	// the token is known, and the problem says what else is wrong; RoleNone: the token is none of this process.
 	Enter(a Asking) (seat *Seat, role Role, leave func(), err error)
-	// Approver is the name of the person whose token, or key, it is; empty: nobody's who approves.
+	// Approver is the name of the approver whose token, or key, it is; empty: it is no approver's.
 	Approver(token, key string) string
 	// All are the agents that are here, by name.
 	All() []*Seat
@@ -119,7 +119,7 @@ type Agents interface {
 	Several() bool
 }
 
-// Workspace is what the interface needs of a workspace, whoever asks.
+// Workspace is what the interface needs of a workspace, for any client.
 type Workspace interface {
 	Ready(ctx context.Context) map[string]error
 	Reached() sequencer.Seq

@@ -244,7 +244,7 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 		return nil, api.ErrStopped
 	}
 	if role == RoleApprover && route.acts(r) {
-		// Else who approves could act as an agent, whose own calls nobody else has looked at.
+		// Else an approver could act as an agent, whose own calls no second person has seen.
 		return nil, api.Problemf(api.CodeApproverOnly, "the token is an approver's: it looks, approves and denies")
 	}
 	if err != nil {

@@ -438,7 +438,7 @@ func asOperator(header ...string) []string {
 	return append([]string{"Authorization", "Bearer " + operatorToken}, header...)
 }
 
-// asApprover is the header that makes a request that of somebody who approves.
+// asApprover is the header that makes a request an approver's.
 func asApprover() []string { return []string{"Authorization", "Bearer " + approverToken} }
 
 var errOdd = errors.New("an odd failure")

@@ -209,7 +209,7 @@ func (f *Face) word(c *call, yes bool) (*reply, error) {
 	return ok(c.agent.Approve(c.ctx, c.params.get("tx"), c.params.get("index"), &in))
 }
 
-// approver is the person whose token or signature the request carries; empty: nobody's who approves.
+// approver is the person whose token or signature the request carries; empty: it is no approver's.
 func (f *Face) approver(c *call) string {
 	a, _, _ := Shown(c.request)
 	return f.Agents.Approver(a.Token, a.Key)

@@ -98,7 +98,7 @@ func TestAnswersThatAreNotKept(t *testing.T) {
 }
 
 // A refusal that is kept under its key is given again without what was read: others may have written that since, and
-// it would take the room of other answers. The first answer has it, whoever refused, the log or the sidecar.
+// it would take the room of other answers. The first answer has it, whether the log or the sidecar refused.
 func TestReadIsNotKept(t *testing.T) {
 	seen := &api.Seen{Workspace: "default", View: 9, Items: []api.Shard{{Scope: "shard:/x", Version: 5, View: 9}}}
 	refusal := api.Problemf("stale_read", "shard:/x moved")

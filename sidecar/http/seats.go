@@ -57,7 +57,7 @@ func (s *Seats) Grant(agent, token string, role Role) error {
 			had.agent)
 	}
 	if s.tokens[key].role == RoleApprover {
-		return fmt.Errorf("the token of %q is an approver's, too: nobody approves his own calls", agent)
+		return fmt.Errorf("the token of %q is an approver's, too: an agent must not approve its own calls", agent)
 	}
 	s.tokens[key] = grant{agent: agent, role: max(role, s.tokens[key].role)}
 	return nil
@@ -69,7 +69,7 @@ func (s *Seats) GrantApprover(name, token string) error {
 	defer s.mu.Unlock()
 	key := sha256.Sum256([]byte(token))
 	if _, ok := s.tokens[key]; ok { // an agent would approve its own calls, or two people had one name
-		return fmt.Errorf("the token of approver %q is somebody else's, too: give each approver one of his own", name)
+		return fmt.Errorf("the token of approver %q is used twice: give each approver a token of its own", name)
 	}
 	s.tokens[key] = grant{role: RoleApprover, name: name}
 	return nil

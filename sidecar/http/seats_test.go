@@ -48,7 +48,7 @@ func TestHangingAgent(t *testing.T) {
 	<-ended
 }
 
-// Nobody's token is an approver's, too: an agent would approve its own calls.
+// An approver's token is no agent's, operator's or other approver's: an agent would approve its own calls.
 func TestApproverIsNobodyElse(t *testing.T) {
 	s := NewSeats(true, nil)
 	for i, err := range []error{s.Grant("a", "token of a", RoleAgent), s.GrantApprover("ann", "token of ann"),

@@ -91,7 +91,7 @@ func appendText(b []byte, text string) []byte {
 	return append(append(append(b, '"'), text...), '"')
 }
 
-// keyring is what a journal's ledger has of keys: what was read at the start, until somebody keeps them.
+// keyring is what a journal's ledger has of keys: what was read at the start, until a KeyKeeper has it.
 type keyring struct {
 	read map[string]*KeyRecord
 	keys KeyKeeper // nil until then

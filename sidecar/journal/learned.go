@@ -110,7 +110,7 @@ type Notice struct {
 // further read; silence could cost it a commit on what it does not know to be lost.
 const keptTold = 4096
 
-// Owe begins anew: more is lost, also to those that were told.
+// Owe starts over: more is lost, also to those that were told.
 func (n *Notice) Owe() { *n = Notice{Owed: true} }
 
 // Tell notes that a conversation is told, and whether it is known to have heard it.

@@ -30,7 +30,7 @@ const (
 	recordEffect    = 'F' // a tool call, whole: before it runs or is held; in a rewritten journal with its marks
 	recordMark      = 'M' // what became of one
 	RecordSettled   = 'T' // the view showed that the transaction is settled
-	recordShared    = 'A' // somebody else has owned its settlement
+	recordShared    = 'A' // its settlement had another owner
 	RecordOf        = 'H' // the first record: whose journal it is
 	RecordJoining   = 'I' // a join is about to be asked for
 	RecordWaits     = 'W' // what has to pass before what only the log knows is settled
@@ -71,7 +71,7 @@ type TxRecord struct {
 	Own         []sequencer.Scope `json:",omitempty"` // handed to the agent to act on by itself
 	Told        *sequencer.Settle `json:",omitempty"` // what it said that it did
 	Foreign     bool              `json:",omitempty"` // another agent's, or of a journal that is lost: only settled here
-	Shared      bool              `json:",omitempty"` // somebody else has owned its settlement: the log knows more
+	Shared      bool              `json:",omitempty"` // its settlement had another owner: the log knows more
 	Boot        string            `json:",omitempty"` // of the machine while it was begun
 	Plan        []string          `json:",omitempty"` // ids of planned calls, by index; empty: no plan names it
 	Nowhere     bool              `json:",omitempty"` // the log was read up to a later session, and has nothing of it
@@ -471,8 +471,8 @@ func coarse(reads []sequencer.Read) []sequencer.Read {
 	return Together(reads)
 }
 
-// applyEffect adds a tool call, or a mark on one. A transaction that the journal does not know is one that is settled
-// here for somebody else.
+// applyEffect adds a tool call, or a mark on one. A transaction that the journal does not know is a Foreign one that
+// is settled here.
 func (l *Ledger) applyEffect(kind byte, body []byte) error {
 	if kind == recordEffect {
 		p := &gate.Progress{}

@@ -15,7 +15,7 @@ type JournalLook struct {
 	Written time.Time
 	Log     string // the id of the log that it is of; empty: it names none
 	Aside   string // why it was moved aside; empty: it was not, and the next sidecar on its log reads it
-	Damaged error  // a record before the last one cannot be read: that sidecar would begin anew, open transactions lost
+	Damaged error  // a record before the last one cannot be read: that sidecar would start over, open transactions lost
 }
 
 // LookAtJournals says which journals of an agent a folder holds, of whatever log, the one that was written last first,

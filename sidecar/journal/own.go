@@ -33,7 +33,7 @@ func (d *DecidedRecord) Outcome(id sequencer.TxID) *sequencer.Outcome {
 	return o
 }
 
-// Share notes that somebody else has owned the settlement of a transaction.
+// Share notes that the settlement of a transaction had another owner.
 func (d *Journal) Share(id sequencer.TxID) error {
 	d.Mu.Lock()
 	t := d.Ledger.Txs[id]

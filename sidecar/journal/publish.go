@@ -13,7 +13,7 @@ import (
 )
 
 // How long an event waits for others to travel with, when no caller waits for it. What a transaction reads and writes
-// is waited for until its seal: by then the journal alone has it, and after the loss of the machine nobody needs it,
+// is waited for until its seal: by then the journal alone has it, and after the loss of the machine it is not needed,
 // because the transaction is lost as well. All else is told to those that settle without this journal, so it leaves
 // soon, and takes along what its transaction has.
 const (
@@ -196,7 +196,7 @@ func (d *Journal) Together(on bool) {
 	d.out.together = on
 }
 
-// push needs d.mu, or that nobody else knows d yet.
+// push needs d.Mu, or that d is not shared yet.
 func (d *Journal) push(out *outgoing) {
 	if d.done[out.ev.Incarnation] == nil {
 		before := out.ev.Index - 1

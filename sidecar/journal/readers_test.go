@@ -53,7 +53,7 @@ func TestReadersComeBack(t *testing.T) {
 	}
 }
 
-// A reader that was told begins anew with what it is given; one that was not is still to be told.
+// A reader that was told has a whole log again once it is given something; one that was not is still to be told.
 func TestReadersRevive(t *testing.T) {
 	l := newLedger()
 	for name, state := range map[string]ReaderState{"owed": ReaderOwed, "ended": ReaderEnded, "gone": ReaderForgotten} {
@@ -67,7 +67,7 @@ func TestReadersRevive(t *testing.T) {
 	}
 }
 
-// A reset ends the logs of those that were given anything, in one record, and owes nobody more or less than before.
+// A reset ends the logs of those that were given anything, in one record, and does not change what is owed.
 func TestReadersAreEmptied(t *testing.T) {
 	l := newLedger()
 	told(t, l, recordReader, &ReaderRecord{Name: "opened", TTLms: 7, AtMs: 1})

@@ -28,7 +28,7 @@ type answer struct {
 	calls  calls
 	told   func([]api.ToolUse)  // the calls that it asks for; nil once they were told
 	spent  func(in, out uint64) // tokens; nil once it is said
-	// extract finds the names in an answer that is whole; nil: nobody does, or it has done so.
+	// extract finds the names in an answer that is whole; nil: nothing does, or it has done so.
 	extract func(said []string) ([]string, error)
 
 	ready  []byte // looked through, not released yet

@@ -57,7 +57,7 @@ type Guest struct {
 	Who        api.Told
 	Suffix     string           // of the path of each shard that a text names
 	Vocabulary *gate.Vocabulary // nil: nothing is looked for
-	// Answered is told which calls an answer asks for, before the client has the answer's end; nil: nobody asks.
+	// Answered is told which calls an answer asks for, before the client has the answer's end; nil: not needed.
 	Answered func(session string, uses []api.ToolUse)
 	Leave    func()
 }
@@ -67,7 +67,7 @@ type Config struct {
 	Providers map[string]*url.URL // by name: where their APIs are
 	Enter     func(r *http.Request, key string) (*Guest, error)
 	Figures   Figures
-	// Extract asks a program of somebody else which shards texts name, for an answer of so many bytes; nil: nobody.
+	// Extract asks an external program which shards texts name, for an answer of so many bytes; nil: there is none.
 	Extract func(ctx context.Context, body []byte, most int) ([]byte, error)
 	Calls   int // how many requests may be under way at once
 	Log     *slog.Logger

@@ -32,7 +32,7 @@ func (away) EndMention(string) error { return nil }
 
 func (away) Spend(api.Told, uint64) {}
 
-// uncounted are figures that nobody looks at.
+// uncounted are figures that nothing reads.
 type uncounted struct{}
 
 func (uncounted) Model(string, string)               {}

@@ -39,7 +39,7 @@ func (f *Face) list(v *visit) *sdk.ListToolsResult {
 		out = append(out, one)
 	}
 	slices.SortFunc(out, func(a, b *sdk.Tool) int { return strings.Compare(a.Name, b.Name) })
-	// What is listed is the agent's, and changes when its servers do: nobody else may keep it, and nobody for long.
+	// What is listed is the agent's, and changes when its servers do: no other client may keep it, and none for long.
 	return &sdk.ListToolsResult{Tools: out, Cacheable: sdk.Cacheable{CacheScope: "private"}}
 }
 

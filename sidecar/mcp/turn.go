@@ -85,7 +85,7 @@ func (f *Face) Answered(agent, session string, uses []api.ToolUse) {
 }
 
 // named is the public name of the tool that a model calls by a name. Clients put a prefix of their own before a public
-// name, and know the tools of one server by their own names, which may be two servers' and are then nobody's.
+// name, and know the tools of one server by their own names, which may be two servers' and are then not found.
 func (f *Face) named(name string) (public string, found bool) {
 	shown, _ := f.catalogue("")
 	if _, exact := shown[name]; exact {
@@ -214,7 +214,7 @@ func callOf(place int) string { return fmt.Sprintf("c%d", place) }
 
 // open begins the turn's transaction, with the places of all calls.
 func (t *turn) open(v *visit) {
-	ctx, stop := context.WithTimeout(context.Background(), longest) // the others are to find it, whoever gives up
+	ctx, stop := context.WithTimeout(context.Background(), longest) // the others are to find it even if this one ends
 	defer stop()
 	t.talk = once.Call{Session: "mcp-" + rand.Text()}
 	if v.guest.Relies {

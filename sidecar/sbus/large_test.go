@@ -89,8 +89,8 @@ func TestBusLarge(t *testing.T) {
 	}
 }
 
-// A content that is lost is given to nobody, alone or in a list, and what a name was not given does not stand in its
-// way: neither a chain, nor one that a single event has.
+// A content that is lost is given to no reader, alone or in a list, and what a name was not given does not stand in
+// its way: neither a chain, nor one that a single event has.
 func TestBusContentIsLost(t *testing.T) {
 	for _, size := range []int{sequencer.ChunkBytes, sequencer.ChunkBytes / 2} {
 		log := memlog.New("default")

@@ -110,8 +110,8 @@ func TestBusDisjointPairs(t *testing.T) {
 	})
 }
 
-// One name that reads, writes, reads the next and writes that, among shards that nobody else writes, is never refused:
-// its own writes do not stand in its way.
+// One name that reads, writes, reads the next and writes that, among shards that no other name writes, is never
+// refused: its own writes do not stand in its way.
 func TestBusChains(t *testing.T) {
 	n := start(t, memlog.New("default"))
 	const shards = 4

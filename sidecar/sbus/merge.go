@@ -74,7 +74,7 @@ func merge(base, mine, theirs string) (out string, ok bool) {
 	b, ok1 := regionsOf(base)
 	m, ok2 := regionsOf(mine)
 	t, ok3 := regionsOf(theirs)
-	if !ok1 || !ok2 || !ok3 { // of which of two equal headers it is nobody can say
+	if !ok1 || !ok2 || !ok3 { // of two equal headers it is unknown which is meant
 		return "", false
 	}
 	for _, r := range m {

@@ -17,7 +17,7 @@ func TestMergeByRegions(t *testing.T) {
 		{"# one\n1\n# two\n2\n", "# one\n1\nmine\n# two\n2\n", "# one\n1\n# two\n2\ntheirs\n",
 			"# one\n1\nmine\n# two\n2\ntheirs\n"},
 		{"# one\n1\n", "# one\n1\n# mine\nm\n", "# one\n1\n# theirs\nt\n", "# one\n1\n# theirs\nt\n# mine\nm\n"},
-		// A region that only theirs has written anew goes with additions elsewhere.
+		// A region that only theirs has rewritten goes with additions elsewhere.
 		{"# one\n1\n# two\n2\n", "# one\n1\n# two\n2\nm\n", "# one\nx\n# two\n2\n", "# one\nx\n# two\n2\nm\n"},
 		// Not additive, or of one region both.
 		{"a\n", "b\n", "a\nc\n", "-"}, {"a\n", "a\nb\n", "c\n", "-"},

@@ -136,7 +136,7 @@ func (n *node) versions(t *testing.T) map[string]uint64 {
 	return out
 }
 
-// Beside commits at two nodes that read, write and make shards anew, resets cut each history in one place: a commit
+// Beside commits at two nodes that read, write and recreate shards, resets cut each history in one place: a commit
 // that was accepted behind a reset rests on nothing before it, and all nodes, one that begins later too, count the
 // same versions, which are the writes behind the last reset.
 func TestBusResetBesideCommits(t *testing.T) {

@@ -322,7 +322,7 @@ func said(r *api.KeyedRefusal) (status int, name, detail string) {
 		return http.StatusGone, "VersionForgotten", at + "asked for, which is not remembered here any more"
 	case api.KeyedFull:
 		return http.StatusTooManyRequests, "DeliveryLogFull",
-			fmt.Sprintf("this agent_id has read %d shards: POST /session begins anew", r.Was)
+			fmt.Sprintf("this agent_id has read %d shards: POST /session starts over", r.Was)
 	}
 	return http.StatusInternalServerError, "InternalError", at + "asked for, which never was"
 }
@@ -348,7 +348,7 @@ type counted struct {
 	byScope   map[string]*tally // of shards that are there
 }
 
-// since begins anew after a reset, whichever node it was asked at; n.mu is held.
+// since clears the counts after a reset, whichever node it was asked at; n.mu is held.
 func (n *counters) since(resets uint64) {
 	if resets > n.resets || n.byScope == nil {
 		n.counted = counted{resets: resets, byScope: map[string]*tally{}}

@@ -84,7 +84,7 @@ func TestBusEdges(t *testing.T) {
 		{"POST", "/delivery_log/register", `{"agent_id":"A","shards_used":null}`, 422, "~"},
 		{"POST", "/delivery_log/register", `{"agent_id":"A","shards_used":[null]}`, 422, "~"},
 		{"POST", "/admin/config", `{"ori_enabled":null}`, 422, "~"},
-		// What is not there, and what nobody is named for, is in no log.
+		// A read of a missing shard, or one without an agent_id, is in no log.
 		{"GET", "/shard/none?agent_id=A", "", 404, `{"error":"ShardNotFound","detail":"there is no shard 'none'"}`},
 		{"GET", "/shard/x", "", 200, shard("x", 0, "0", "", 0, 0, 0)},
 		{"GET", "/shards", "", 200, `{"count":3,"shards":["*","*","*"]}`},

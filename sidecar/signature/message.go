@@ -3,7 +3,7 @@
 //
 // Guarantees: a request that Verify lets through was signed by the key that it names, for this sidecar, within the
 // last minute, and was not let through before; its method, address, body and all headers that mean something here are
-// as they were signed. A body that was changed ends in an error, which whoever reads all of it meets.
+// as they were signed. A read of a changed body to its end returns an error.
 package signature
 
 import (

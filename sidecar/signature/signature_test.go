@@ -357,7 +357,7 @@ func TestOtherSignatures(t *testing.T) {
 	}
 }
 
-// TestReplay: a request counts once, whatever becomes of the clock, and also where it is sent to a process anew.
+// TestReplay: a request counts once, whatever becomes of the clock, and also where the process has restarted.
 func TestReplay(t *testing.T) {
 	d := newDesk()
 	first := d.request(t, d.signer)

@@ -257,7 +257,7 @@ func (v *Verifier) addressed(r *http.Request, authority string) bool {
 }
 
 // fresh refuses what is too old, or was let through before. What is from a moment ahead waits for it: were it let
-// through now, a process that starts anew in between could take it for one that is not old.
+// through now, a process that restarts in between could take it for one that is not old.
 func (v *Verifier) fresh(ctx context.Context, c claims) error {
 	now := v.Now()
 	late := func(format string, args ...any) error { return api.Problemf(api.CodeSignatureTime, format, args...) }
@@ -315,7 +315,7 @@ func (v *Verifier) first(c claims) error {
 	}
 	if _, seen := n.all[c.nonce]; seen {
 		return api.Problemf(api.CodeSignatureSeen, "a request with this nonce was taken before: make up a nonce for each "+
-			"request, and sign each try anew")
+			"request, and sign each try separately")
 	}
 	if len(n.all) >= maxNonces { // to forget one would let its request through again
 		return api.Problemf(api.CodeBusy, "the key has signed %d requests within %v, and no more are remembered: ask again "+

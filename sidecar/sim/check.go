@@ -210,7 +210,7 @@ func (t *truth) checkResults(info *txInfo, s *sequencer.Settle) {
 	}
 	for _, e := range s.Effects {
 		if int(e.Index) >= len(a.effects) {
-			continue // a false one, of somebody else
+			continue // a false one, not of the transaction
 		}
 		d := t.r.world.deed(a.effects[e.Index].token)
 		there := d.ran && !d.undone

@@ -51,7 +51,7 @@ func (t *truth) checkAbort(info *txInfo, o *sequencer.Outcome) {
 	}
 }
 
-// checkBranch: whoever begins in a group that is remembered and has chosen another one has lost.
+// checkBranch: a transaction that begins in a remembered group that has chosen another one has lost.
 func (t *truth) checkBranch(info *txInfo, o *sequencer.Outcome) {
 	w := t.winners[o.Group]
 	if w != nil && w.Seq > t.floor && w.Winner != o.Tx && !info.free && o.Code != sequencer.CodeLostBranch {

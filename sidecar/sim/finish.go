@@ -65,7 +65,7 @@ func (c *sidecar) awaitSeal(l *lane) {
 	c.send(in)
 }
 
-// choose names the winner of a group once somebody has waited for it long enough.
+// choose names the winner of a group after a long enough wait.
 func (c *sidecar) choose(g *group) {
 	r := c.r
 	if len(g.members) == 0 || r.now < g.since+10 {

@@ -96,7 +96,7 @@ func opAt(seal *sequencer.Seal, shard sequencer.Scope) sequencer.Op {
 	return sequencer.OpSet
 }
 
-// checkStanding: at a commit nobody else may have what the commit reads or writes.
+// checkStanding: at a commit no other transaction may have what the commit reads or writes.
 func (t *truth) checkStanding(info *txInfo, o *sequencer.Outcome) {
 	if t.lax(info) {
 		return

@@ -113,7 +113,7 @@ type faults struct {
 	hook, veto, hookMute                                 float64
 	rules                                                float64
 	observing, brief, caps, wide, may                    float64
-	poison                                               float64 // records that nobody can read
+	poison                                               float64 // records that cannot be read
 	strikes                                              float64 // the chance that some operations are struck
 	natsLose, tickLost, snapshotLag                      float64
 }
@@ -382,7 +382,7 @@ func (b *bubble) record(in *sequencer.Intent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.r.now = b.step()
-	if in == nil { // nobody can read it
+	if in == nil { // it cannot be read
 		b.r.truth.apply(nil)
 		b.grow()
 		return

@@ -132,8 +132,7 @@ func (b *bubble) hears(in *sequencer.Intent) {
 	}
 }
 
-// agreed: a call that wants approval leaves after a yes to the arguments that arrive, and after nobody's no. b.mu is
-// held.
+// agreed: a call that wants approval leaves after a yes to the arguments that arrive, and without a no. b.mu is held.
 func (b *bubble) agreed(c gate.Call) {
 	var in struct{ Ask bool }
 	_ = json.Unmarshal(c.Args, &in)
@@ -158,7 +157,7 @@ func (i *txInfo) has(which func(sequencer.Approval) bool) bool {
 	return slices.ContainsFunc(i.words, which)
 }
 
-// unapproved: a call of a sealed transaction wants a yes that nobody has said.
+// unapproved: a call of a sealed transaction lacks the yes that it wants.
 func (i *txInfo) unapproved() bool {
 	return slices.ContainsFunc(i.seal.Effects, func(e sequencer.Effect) bool {
 		return e.Approve && !i.has(func(w sequencer.Approval) bool {

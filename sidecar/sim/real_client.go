@@ -602,7 +602,7 @@ func (c *client) write(ctx context.Context, tx string) bool {
 	text := b.content()
 	var expect *uint64
 	was, known := c.had[scope]
-	if c.n(2) == 0 { // it has the version from somebody else, and has read nothing
+	if c.n(2) == 0 { // it has the version from elsewhere, and has read nothing
 		b.mu.Lock()
 		now := b.r.truth.shardAt(leaf, sequencer.Seq(len(b.r.truth.out)))
 		if was, known = uint64(now.seq), true; now.absent {

@@ -250,7 +250,7 @@ func (h *host) live(ctx context.Context) {
 		h.befall(ctx)
 	}
 	h.heal()
-	// What it left aborted is nobody's business until something waits for it: it comes back for that at last.
+	// A host that is away returns at last: what it left aborted, others settle only once something waits for it.
 	if h.gone.Load() && b.sleep(ctx, realAway) {
 		h.gone.Store(false)
 	}

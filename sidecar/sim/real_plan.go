@@ -107,7 +107,7 @@ func (b *bubble) placed(tx string, at api.PlaceOfCall, got *api.Receipt) {
 	}
 }
 
-// absent: nothing comes of a planned call, whoever sends it from now on. b.mu is held.
+// absent: nothing comes of a planned call, even if it is sent from now on. b.mu is held.
 func (b *bubble) absent(a *attempt, e *effect) {
 	if e.absent = true; b.r.world.ran(e.token) {
 		b.r.fail("call %d of %s has run; the agent or the footprint says that it did not come", e.index, a.id)

@@ -21,7 +21,7 @@ const readerPrefix = "reader/"
 
 func (c *client) readerName() string { return "r." + c.host.agent + "." + c.talk.session }
 
-// reader does something as that name: it is given some shards, commits to one, takes or drops a token, begins anew.
+// reader does something as that name: it is given some shards, commits to one, takes or drops a token, starts over.
 func (c *client) reader(ctx context.Context) bool {
 	switch {
 	case c.wish(func(f *faults) float64 { return f.resets }):

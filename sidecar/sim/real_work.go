@@ -34,7 +34,7 @@ func (h *host) pinned(tool string) *sequencer.Pin {
 	return &sequencer.Pin{Server: realServer, Name: tool, Signature: h.signature}
 }
 
-// tools registers the tools of the agent's server, anew or otherwise, or withdraws them.
+// tools registers the tools of the agent's server, the same or changed, or withdraws them.
 func (c *client) tools(ctx context.Context) {
 	signature := [...]string{"", "v1", "v2", "v3"}[c.n(4)]
 	catalogue := map[string]string{}

@@ -181,7 +181,7 @@ func (t *truth) onRestored(info *txInfo, w *sequencer.ShardWrite, o *sequencer.O
 		}
 		got = token(v)
 	}
-	lost := false // what nobody remembers can be held against nothing
+	lost := false // what is forgotten can be held against nothing
 	for _, x := range t.shards[leaf] {
 		lost = lost || x.stays
 		if writer := t.txs[x.tx]; x.tx != "" && writer != nil && (writer.cone == 0 || x.stays) {
@@ -231,7 +231,7 @@ func (t *truth) checkTooOld(info *txInfo, o *sequencer.Outcome) {
 	}
 }
 
-// checkRetracted: at the end nobody stands on what was taken back.
+// checkRetracted: at the end nothing stands on what was taken back.
 func (t *truth) checkRetracted() {
 	if t.blind {
 		return

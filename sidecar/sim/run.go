@@ -39,7 +39,7 @@ type run struct {
 	world world
 	cars  []*sidecar
 
-	attempts map[sequencer.TxID]*attempt // what really happened, seen by nobody in the run
+	attempts map[sequencer.TxID]*attempt // what really happened, hidden from the actors
 	keys     int                         // business keys given out
 	report   Report
 	failed   string
@@ -144,7 +144,7 @@ func (r *run) step() {
 	}
 }
 
-// inject makes what happens to no actor in particular: records that nobody can read, and new rules.
+// inject makes what happens to no actor in particular: records that cannot be read, and new rules.
 func (r *run) inject() {
 	if r.chance(r.swarm.poison) {
 		r.fault()

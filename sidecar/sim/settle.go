@@ -31,7 +31,7 @@ type settlement struct {
 // undoes: it takes back what ran instead of letting out what was held.
 func (s *settlement) undoes() bool { return s.turn || !s.info.committed }
 
-// settleAll works on every decided transaction that this incarnation owns, and takes over what nobody owns.
+// settleAll works on every decided transaction that this incarnation owns, and takes over what has no owner.
 func (c *sidecar) settleAll() {
 	list := c.r.truth.list
 	for c.settledTo < len(list) && list[c.settledTo].finalAt(c.view) {
@@ -144,7 +144,7 @@ func (s *settlement) list(c *sidecar) {
 }
 
 // mending is a call of a settlement that a sink has answered. The process goes on from there when it has joined again:
-// with a short lease, and nobody else in the log, one incarnation may be sure of its lease for a single call only.
+// with a short lease, and no other writer in the log, an incarnation may be sure of its lease for a single call only.
 type mending struct {
 	token token
 	kind  callKind
@@ -163,8 +163,8 @@ type tenure struct {
 	adoptions int // that the transaction had seen by then
 }
 
-// ownedSince does not begin anew when the process joins again, or it might wait for ever; it does when somebody else
-// has owned the settlement in between.
+// ownedSince does not start over when the process joins again, or it might wait for ever; it does when the settlement
+// had another owner in between.
 func (c *sidecar) ownedSince(info *txInfo) int {
 	t, found := c.tenures[info.id]
 	if n := info.adoptions(c.view); !found || t.adoptions != n {
@@ -213,8 +213,8 @@ func (c *sidecar) settle(s *settlement) {
 	c.finishSettlement(s)
 }
 
-// stopped: one before the effect did not get through; of compensations, one on the same resources, since whoever tries
-// that one again must find what it left.
+// stopped: one before the effect did not get through; of compensations, one on the same resources, since a later try
+// of that one must find what it left.
 func (s *settlement) stopped(at int) bool {
 	for _, e := range s.effects[:at] {
 		if e.stops && (!s.undoes() || e.scope.Overlaps(s.effects[at].scope)) {

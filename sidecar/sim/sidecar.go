@@ -23,7 +23,7 @@ type sidecar struct {
 	joinAt      int // it does not join before that step
 
 	renewed    int // the lease counts from here, as far as this clock knows
-	sure       int // and from here, as far as the view shows: nobody had joined in its place
+	sure       int // and from here, as far as the view shows: no other had joined in its place
 	beats      []beat
 	stalled    int    // it would make a call and is not sure of its lease, since that step; zero: it is
 	asked      uint32 // questions whether the lease is held
@@ -185,7 +185,7 @@ func (c *sidecar) onOutcome(o *sequencer.Outcome) {
 // lease is how long a renewal lasts on this clock. One tick may carry the weight of eight and come right after it.
 func (c *sidecar) lease() int { return (int(c.r.truth.rules.LeaseTicks) - 9) * tickSteps }
 
-// doubtful: no renewal was acknowledged while the former one lasted, so nobody here knows whether the lease is held.
+// doubtful: no renewal was acknowledged while the former one lasted, so it is unknown here whether the lease is held.
 func (c *sidecar) doubtful() bool {
 	if c.r.now <= c.renewed+c.lease() {
 		c.doubtfulAt = 0
@@ -255,7 +255,7 @@ func (c *sidecar) crash() {
 	c.boot()
 }
 
-// hangUp: what the sinks answer from now on, nobody hears.
+// hangUp: what the sinks answer from now on is lost.
 func (c *sidecar) hangUp() {
 	for _, a := range c.journal {
 		for _, e := range append(slices.Clone(a.effects), a.turned...) {

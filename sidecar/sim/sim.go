@@ -11,13 +11,13 @@
 // Every processor and every view agrees with a fold that reads the log directly, by chain hash at every seq and by
 // state hash, and so does a replay of the whole log. Seq is contiguous, floor and time never go back, no transaction
 // is decided twice or commits after its agent was told that it came to nothing, no hold is given to two owners, and
-// nobody waits for nothing. Each committed read saw what the commits before it had left; nothing ran without a grant,
+// no wait is for nothing. Each committed read saw what the commits before it had left; nothing ran without a grant,
 // left without a commit, or landed after its transaction was final; each sink saw each effect once, and what a
-// settlement says of it is so; what was retracted is gone, its shards are as if it had never been, and nobody stands
+// settlement says of it is so; what was retracted is gone, its shards are as if it had never been, and nothing stands
 // on it; and the resources end as the committed transactions leave them, but for what the log names as residue.
 //
 // While a workspace observes nothing is promised of values; from the switch to enforcing on, what a resource holds
-// that nobody unsettled has is the ground, and who is enforced builds on that, on what was committed, or on what is
+// that nothing unsettled has is the ground, and what is enforced builds on that, on what was committed, or on what is
 // named. An outcome moves only what is its transaction's own, a plan commits on no tool that its sidecar's registry
 // could not keep, and no more sidecars live than the rules allow. Of calls side by side, what moves the same runs in
 // the order of their plan, what is held leaves in it, and what was passed or is absent in the footprint never runs.
@@ -53,7 +53,7 @@ type Options struct {
 	Mute    []string // RunReal: faults and wishes that are left out, see Knobs
 }
 
-// Careless names duties of whoever settles to leave undone.
+// Careless names settlement duties to leave undone.
 type Careless uint8
 
 // The duties, with the row of the table of holes where there is one.

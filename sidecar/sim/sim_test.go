@@ -91,7 +91,7 @@ func TestHole(t *testing.T) {
 	t.Logf("after %d schedules: %.300s", sum.Schedules, err)
 }
 
-// TestFindsCarelessSidecars: a schedule shows what each duty of whoever settles is for.
+// TestFindsCarelessSidecars: a schedule shows what each duty of a settling sidecar is for.
 func TestFindsCarelessSidecars(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

@@ -11,7 +11,7 @@ type beat struct {
 	sent   int
 }
 
-// confirm counts the watermarks that lie before a decision in the view: had somebody joined in this one's place before
+// confirm counts the watermarks that lie before a decision in the view: had another joined in this one's place before
 // they reached the log, the view would show it by now. One that came later would have revived nothing.
 func (c *sidecar) confirm(o *sequencer.Outcome) {
 	for len(c.beats) > 0 && c.beats[0].offset <= o.Offset {

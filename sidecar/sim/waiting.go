@@ -6,7 +6,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// checkWaiting: after each record, whoever waits has somebody to wait for.
+// checkWaiting: after each record, no transaction waits without a cause.
 func (t *truth) checkWaiting() {
 	for _, info := range t.list[t.rested:] {
 		switch {

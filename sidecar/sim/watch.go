@@ -7,7 +7,7 @@ import (
 )
 
 // watch is what matters where the workspace observes and enforces in turn. While it observes, effects run over each
-// other and nothing is promised of values. From the switch on, what a resource holds is the ground, once nobody who
+// other and nothing is promised of values. From the switch on, what a resource holds is the ground, once nothing that
 // was not final then holds it any more.
 type watch struct {
 	ending bool          // the record switches to enforcing
@@ -57,14 +57,14 @@ func (t *truth) noteUnder(o *sequencer.Outcome) {
 	}
 }
 
-// holdsLeaf: somebody may have an effect on the resource.
+// holdsLeaf: a transaction may have an effect on the resource.
 func (t *truth) holdsLeaf(leaf int) bool {
 	return slices.ContainsFunc(t.ledger.held, func(h holding) bool {
 		return h.Kind != sequencer.Claimed && h.Access == sequencer.WriteAccess && h.Scope.Overlaps(leaves()[leaf])
 	})
 }
 
-// beginEnforcing is the end of the record that switches to enforcing. What nobody holds is the ground.
+// beginEnforcing is the end of the record that switches to enforcing. What nothing holds is the ground.
 func (t *truth) beginEnforcing() {
 	t.watch.ending = false
 	for leaf := range numForeign {
@@ -89,8 +89,8 @@ func (t *truth) found(leaf int, named bool) {
 	}
 }
 
-// settledLoose takes the settlement of what was not final while the workspace observed. Once nobody holds a resource,
-// it is what it is; that may be nobody's who stands only if the log says so.
+// settledLoose takes the settlement of what was not final while the workspace observed. Once nothing holds a
+// resource, it is what it is; that may be of what does not stand only if the log says so.
 func (t *truth) settledLoose(info *txInfo, scopes []sequencer.Scope, o *sequencer.Outcome) {
 	for leaf := range numForeign {
 		if t.rules.Observe || !covers(scopes, leaves()[leaf]) || t.holdsLeaf(leaf) {

@@ -20,7 +20,7 @@ type parcel struct {
 	in   *sequencer.Intent
 	due  int // strays
 	sent int
-	done func(sent int) // when the record is acknowledged; nil: nobody asks
+	done func(sent int) // when the record is acknowledged; nil: not needed
 }
 
 // ticker is the producer of a processor's ticks.

@@ -74,7 +74,7 @@ const (
 
 func (k callKind) String() string { return [...]string{"read", "do", "undo", "release"}[k] }
 
-// call is one request to a tool. Whoever made it learns what became of it when the answer comes, if it does.
+// call is one request to a tool. Its caller learns what became of it when the answer comes, if it does.
 type call struct {
 	kind    callKind
 	tx      sequencer.TxID
@@ -122,7 +122,7 @@ func (w *world) start(c *call) *call {
 		c.fails = true
 	case c.answers > r.now+maxCallSteps:
 		r.probe(ProbeLateAnswer)
-		c.answers = -1 // nobody waits that long
+		c.answers = -1 // no caller waits that long
 	}
 	if c.kind != callRead && w.isDown(c.leaves) {
 		r.probe(ProbeSinkDown)
@@ -135,7 +135,7 @@ func (w *world) start(c *call) *call {
 	return c
 }
 
-// isDown reports whether one of the sinks cannot be reached. Whoever calls then knows that nothing has left.
+// isDown reports whether one of the sinks cannot be reached. A caller then knows that nothing has left.
 func (w *world) isDown(leaves []int) bool {
 	for _, leaf := range leaves {
 		if w.down[leaf] > w.r.now {
@@ -298,7 +298,7 @@ func (w *world) byHand(c *call) bool {
 	return true
 }
 
-// stays: what a resource holds is what somebody could not undo.
+// stays: what a resource holds is what could not be undone.
 func (w *world) stays(leaf int) bool {
 	info := w.r.truth.txs[w.tokens[w.value[leaf]].tx]
 	return info != nil && info.residue()

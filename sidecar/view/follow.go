@@ -17,7 +17,7 @@ import (
 const snapshotFresh = 10 * time.Second
 
 // Follow keeps the view up to date until ctx ends. It asks for a snapshot at once, and begins with it when open is
-// closed: before, nobody can say what a decision is about. An error is ErrChain or streams.ErrGone.
+// closed: before, it is unknown what a decision is about. An error is ErrChain or streams.ErrGone.
 func (v *View) Follow(ctx context.Context, log Source, open <-chan struct{}, say *slog.Logger,
 	delivered func(streams.Way)) error {
 	for fresh := false; !fresh; {

@@ -369,8 +369,8 @@ func (v *View) atOf(scope sequencer.Scope) sequencer.Seq {
 	return v.shards[scope].now.At
 }
 
-// install gives a shard its writes as of a seq and their number, which nobody knows of a shard that may have been
-// empty in between, if it has none behind that and the view has come as far.
+// install gives a shard its writes as of a seq and their number, which is unknown of a shard that may have been empty
+// in between, if it has none behind that and the view has come as far.
 func (v *View) install(scope sequencer.Scope, x *sequencer.Writes, count *topology.WriteCount, at sequencer.Seq) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -255,7 +255,7 @@ func (v *View) keeps(odd sequencer.Scope) bool {
 }
 
 // Spelt are the further patterns that stand for a pattern among the stored names that have not the one spelling: each
-// of its names as such a stored name spells it. Whoever claims or lists the pattern means them, too.
+// of its names as such a stored name spells it. A claim or a list of the pattern means them, too.
 func (v *View) Spelt(pattern sequencer.Scope) (out []sequencer.Scope) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

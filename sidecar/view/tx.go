@@ -152,7 +152,7 @@ func (r *Retracting) Tell(d *api.Decision) {
 	d.Retraction, d.Undone, d.UndoneSeq = string(r.Of), r.Undone, uint64(r.Over)
 }
 
-// gaveUp: the log will not start a retraction that it had accepted. Whoever else asked may be refused for himself.
+// gaveUp: the log will not start a retraction that it had accepted. Refusals with other codes are of one request.
 func gaveUp(o *sequencer.Outcome) bool {
 	return asksToRetract(o) && (o.Code == sequencer.CodeLimit || o.Code == sequencer.CodeTooOld)
 }

@@ -82,7 +82,7 @@ type View struct {
 
 // Watcher is told of each decision that a view has applied, in order, by the goroutine that applies them.
 type Watcher struct {
-	Agent   string                     // is told first of what concerns it: somebody waits for that
+	Agent   string                     // is told first of what concerns it: a caller waits for that
 	Begun   func()                     // the view has its snapshot
 	Observe func(o *sequencer.Outcome) // the view has a decision
 	Ended   func()                     // no wait goes on, here or at the watcher's; from any goroutine, more than once

@@ -96,7 +96,7 @@ func committed(o *sequencer.Outcome) string {
 	return text
 }
 
-// spoken is who has said what of the calls that need somebody's yes.
+// spoken is who has said what of the calls that need an approval.
 func spoken(o *sequencer.Outcome) string {
 	var out string
 	for _, a := range o.Approvals {

@@ -146,7 +146,7 @@ func cause(d *api.Decision) string {
 	return strings.Join(parts, ", ")
 }
 
-// approvals says which calls somebody has to approve yet.
+// approvals says which calls still need an approval.
 func approvals(d *api.Decision) string {
 	var calls []string
 	for _, a := range d.Approvals {

@@ -130,7 +130,7 @@ func (s *Servers) StopKafka() {
 func (s *Servers) StartKafka() error {
 	cluster, err := kfake.NewCluster(s.kafkaOpts...)
 	if err != nil {
-		if s.door != nil { // what it keeps could not be read, and nobody else closes the door
+		if s.door != nil { // what it keeps could not be read, and nothing else closes the door
 			_ = s.door.Close()
 			s.door.accept.Wait()
 		}
@@ -191,7 +191,7 @@ func (s *Servers) startNATS(o Options) error {
 		s.scratch, opts.StoreDir = dir, dir
 	} else {
 		opts.StoreDir = filepath.Join(o.DataDir, "nats")
-		// As Kafka: decisions that only one of them kept through a loss of power help nobody, and an fsync costs 25 times
+		// As Kafka: decisions that only one of them kept through a loss of power are of no use, and an fsync costs 25 times
 		// what the message does.
 		opts.SyncAlways = o.Sync
 	}

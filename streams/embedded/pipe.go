@@ -175,7 +175,7 @@ func (s *stream) close(side *bool) {
 	defer s.mu.Unlock()
 	*side = true
 	if s.deaf {
-		s.ring, s.n = nil, 0 // nobody reads it any more
+		s.ring, s.n = nil, 0 // it has no reader any more
 	}
 	s.reading.end()
 	s.writing.end()
@@ -218,7 +218,7 @@ func (w *waiter) expire() {
 	}
 }
 
-// end wakes whoever waits, and lets no timer outlive the connection; the mutex is held.
+// end wakes all that wait, and lets no timer outlive the connection; the mutex is held.
 func (w *waiter) end() {
 	if w.timer != nil {
 		w.timer.Stop()

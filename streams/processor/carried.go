@@ -18,7 +18,7 @@ import (
 
 // Releases before this one read hence.decisions twice: a first step carried each decision over to hence.scopes or
 // hence.txs, a second one made rows of that. Where such a release ended, its groups have committed decisions whose
-// rows are not made. So whoever gains a partition reads what is left of the former topic first. All of it is there:
+// rows are not made. So a partition's new owner reads what is left of the former topic first. All of it is there:
 // a decision was committed behind the acknowledgement of what was carried over, and a former owner that still carries
 // can commit no more, so what it carries late comes again from hence.decisions. Topics of that time are kept for a
 // week and may be deleted by hand once all processors are of this release; new installations have none.
@@ -101,7 +101,7 @@ func (t *lazyTable[R]) carried(topic string) []goka.Edge {
 	defer cancel()
 	there, err := t.hasTopic(ctx, topic)
 	if err != nil {
-		// Not a reason to end here: whoever gains a partition asks again.
+		// Not a reason to end here: gaining a partition asks again.
 		t.cfg.Logger.Debug("failed to look for a topic of former releases", "topic", topic, "error", err)
 	}
 	if !there {

@@ -151,7 +151,7 @@ func (c *closureProcessor) take(rec *tracked, workspace string, tx sequencer.TxI
 	}
 }
 
-// change joins something into a row in memory; p.mu is held, or nobody else has p.
+// change joins something into a row in memory; p.mu is held, or p is not shared yet.
 func (c *closureProcessor) change(p *lazyPart[topology.ClosureRow], workspace string, tx sequencer.TxID, l *ledger,
 	e *entry, join func(*topology.ClosureRow),
 ) {

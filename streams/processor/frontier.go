@@ -96,7 +96,7 @@ func (f *frontierProcessor) decision(ctx goka.Context, msg any) {
 }
 
 // apply brings rows to the moves of one decision, or stops the partition before it, and returns the seq of the
-// workspace's own row, which a gap keeps where it is. mu is held, or nobody else has p.
+// workspace's own row, which a gap keeps where it is. mu is held, or p is not shared yet.
 //
 // The workspace's own row says "whole up to here", so it never jumps: a hole keeps it, and snapshots, where they are.
 // It is written behind the rows it speaks of, in one partition, by one ordered producer. A broker that refuses such a

@@ -17,7 +17,7 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
-// uncounted is a registry for sarama, which counts each request in a dozen histograms that nobody reads: that would
+// uncounted is a registry for sarama, which counts each request in a dozen histograms that nothing reads: that would
 // take a twentieth of the processors' time.
 type uncounted struct{ metrics.Registry }
 

@@ -22,7 +22,7 @@ import (
 // (docs/holes.md, 23; streams/DESIGN.md says which steps a crash may fall between).
 const (
 	markEvery  = time.Second // between two looks at how the logs have grown
-	markGrowth = 3           // a log is written anew when it has as many times the bytes of the rows
+	markGrowth = 3           // a log is rewritten when it has as many times the bytes of the rows
 	markRows   = 1 << 10     // rows that are sent at once, beside those that callbacks write
 	markBytes  = 256 << 10   // and about how many bytes
 	markPause  = 20 * time.Millisecond
@@ -55,7 +55,7 @@ func (b *base) keepMarkers(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		// A log that grows while nobody looks is only read for longer.
+		// A log that grows between two looks is only read for longer.
 		case <-b.cfg.Clock.After(markEvery):
 		}
 		// A copy: what follows asks Kafka, and goka gives and takes partitions meanwhile.
@@ -223,7 +223,7 @@ func (b *base) deleteBefore(ctx context.Context, partition int32, offset int64) 
 		err = deleted.Error()
 	}
 	if errors.Is(err, kerr.PolicyViolation) || errors.Is(err, kerr.TopicAuthorizationFailed) {
-		b.cfg.Logger.Info("records that nobody reads any more stay until they are compacted: the table needs "+
+		b.cfg.Logger.Info("records that are not read any more stay until they are compacted: the table needs "+
 			"cleanup.policy [compact,delete], and this user the right to delete records", "table", b.table, "error", err)
 		return false
 	}

@@ -20,7 +20,7 @@ import (
 // made from what this owner has handed to Kafka and Kafka has acknowledged, never from what it reads back: what is
 // changed between the two would be signed.
 //
-// A seal is a true statement about records that are there, whoever else writes some as well. So nothing here fences:
+// A seal is a true statement about records that are there, whatever other writers add. So nothing here fences:
 // what a zombie seals late is a branch of the chain that ends, and an audit takes it for what it is.
 
 const (
@@ -121,7 +121,7 @@ func (s *partitionSeals) keep(ctx context.Context) {
 		return
 	}
 	if !found {
-		// Once: nobody else of this group seals while this owner has the partition, a zombie aside.
+		// Once: no other process of this group seals while this owner has the partition, a zombie aside.
 		if err := s.lookUp(ctx); err != nil {
 			if ctx.Err() == nil {
 				s.failed(err)
@@ -223,7 +223,7 @@ func (s *partitionSeals) failed(err error) {
 }
 
 // lookUp finds the last seal of each workspace that this group has signed with this key, so that the next one
-// continues its chain. Others' seals are no place to go on from: whoever writes to the topic could stop the sealing by
+// continues its chain. Others' seals are no place to go on from: any writer of the topic could stop the sealing by
 // one that covers decisions which are not there yet.
 func (s *partitionSeals) lookUp(ctx context.Context) error {
 	start, err := streams.StartOffset(ctx, s.out.client, topology.TopicSeals, s.partition)

@@ -37,7 +37,7 @@ type tableStore struct {
 
 // tableLog is what is known of a table's log from some offset on.
 type tableLog struct {
-	from, next     int64 // its offsets: all that lies between them counts, whoever wrote it
+	from, next     int64 // its offsets: all that lies between them counts, of any writer
 	records, bytes int64 // of it that was read, or that this owner wrote: these are the sample
 }
 

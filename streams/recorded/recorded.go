@@ -1,6 +1,6 @@
 // Package recorded reads one workspace's records of the log whole: from the oldest that is kept up to the end as it
 // was when the reading began. It is for those who look at what has been, such as exports, replays and audits: nothing
-// is written, and nobody's reading place is moved.
+// is written, and no reader's place is moved.
 //
 // A reading holds one record at a time, and of the decisions those that wait for an earlier one. Brokers are waited
 // for while they are away, until the caller's context ends.
@@ -33,7 +33,7 @@ var ErrGap = errors.New("decisions are missing")
 const (
 	maxAhead      = 4096     // decisions that wait for one before them
 	maxAheadBytes = 64 << 20 // of their records
-	progressEvery = 1024     // records of a partition, whoever's they are
+	progressEvery = 1024     // records of a partition, of any workspace
 )
 
 // Span is the part of a partition that is read: from Start up to End, without it. Records before Start are deleted.
@@ -45,7 +45,7 @@ type Log struct {
 	Partition int32
 	// Intents, Decisions and Events are what is read of each topic.
 	IntentsAt, DecisionsAt, EventsAt Span
-	// Progress is told now and then how far the reading of a topic is, in offsets; nil: nobody is told.
+	// Progress is told now and then how far the reading of a topic is, in offsets; nil: nothing is told.
 	Progress func(topic string, at int64, span Span)
 
 	cfg    streams.Config

@@ -52,7 +52,7 @@ func (m *made) clone() *made {
 	return c
 }
 
-// number gives the records of a topic their offsets, as somebody who can write the broker's disk would.
+// number gives the records of a topic their offsets, as an attacker who can write the broker's disk would.
 func (m *made) number(topic string) {
 	for i := range m.topics[topic] {
 		m.topics[topic][i].Offset = int64(i)
@@ -218,7 +218,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// forge is a decision that somebody wrote who can compute chain hashes.
+// forge is a decision by an attacker who can compute chain hashes.
 func forge(tb testing.TB, m *made, i int, before sequencer.Hash) (Record, *sequencer.Outcome) {
 	tb.Helper()
 	o := decode(tb, m.topics[topology.TopicDecisions][i])
@@ -231,7 +231,7 @@ func forge(tb testing.TB, m *made, i int, before sequencer.Hash) (Record, *seque
 	return Record{Value: b}, o
 }
 
-// damage is one change that somebody makes who has no key; it returns the offset of the record to be named, or -1 and
+// damage is one change by an attacker without a key; it returns the offset of the record to be named, or -1 and
 // its seq, and what else may be named instead.
 type damage func(t testing.TB, m *made, at int, rnd *rand.Rand) (offset int64, seq sequencer.Seq, or int64)
 
@@ -361,7 +361,7 @@ func rebuilt(t *testing.T, m *made, i int, with byte, from int) {
 	}
 }
 
-// TestRebuilt holds what somebody without the key is found out by who rebuilds every hash: the decisions between two
+// TestRebuilt holds that a rebuild of every hash without the key is found: the decisions between two
 // signatures are named. With the key nothing is found, which docs/audit.md says.
 func TestRebuilt(t *testing.T) {
 	size, n := times(t)

@@ -248,7 +248,7 @@ func (b *Bundle) files(f func(name string, r io.Reader) error) error {
 		}
 		before = h.Name
 		if h.Typeflag == tar.TypeDir {
-			continue // somebody has packed it again
+			continue // the bundle was packed again
 		}
 		if err := f(h.Name, r); err != nil {
 			return err

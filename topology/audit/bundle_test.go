@@ -58,7 +58,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// repacked is a bundle whose files somebody has changed: nil leaves one out.
+// repacked is a bundle with changed files: nil leaves one out.
 func repacked(t *testing.T, b []byte, change func(name string, text []byte) []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer

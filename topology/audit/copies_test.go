@@ -22,7 +22,7 @@ func TestCopiesThatDiffer(t *testing.T) {
 		"the intents before a seal": {last, []string{topology.TopicIntents}, trusted(1), func(m *made) {
 			right := m.topics[topology.TopicDecisions]
 			m.topics[topology.TopicDecisions] = slices.Delete(slices.Clone(right), last+1, last+2)
-			m.seal(t, "a", key(1), 1, sealEvery) // somebody has the key
+			m.seal(t, "a", key(1), 1, sealEvery) // the forger has the key
 			m.topics[topology.TopicDecisions] = right
 		}},
 		"a seal": {last, []string{topology.TopicSeals}, trusted(1), nil},

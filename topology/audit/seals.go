@@ -129,7 +129,7 @@ func (a *auditor) linked(g *group, r Record, s *topology.LogSeal) {
 	case s.Former == none && g.last == none:
 		return
 	case s.Former == none:
-		a.note("the seals of group %s begin anew at decision %d, behind %d: another key, or an owner that did not find the "+
+		a.note("the seals of group %s start over at decision %d, behind %d: another key, or an owner that did not find the "+
 			"last one", s.Replica, s.From, g.to)
 	case g.last == none && a.src.Place(topology.TopicSeals).Start > 0:
 		a.note("the seals of group %s before decision %d are deleted by retention", s.Replica, s.From)

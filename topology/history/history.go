@@ -362,8 +362,8 @@ func (b *Builder) regionAt(p *place, read sequencer.Read) trace.Value {
 	return value
 }
 
-// valueOf is the value of what Hence keeps no content of: seq:writer, also where nobody has written: what a settlement
-// or a turn gives back to nobody is not deleted by it.
+// valueOf is the value of what Hence keeps no content of: seq:writer, also without a writer: what a settlement or a
+// turn leaves without one is not deleted by it.
 func valueOf(w sequencer.Writer) trace.Value {
 	return trace.Text(strconv.FormatUint(uint64(w.Seq), 10) + ":" + string(w.Tx))
 }
@@ -393,7 +393,7 @@ func (b *Builder) writes(r *trace.Record, o *sequencer.Outcome) {
 		switch {
 		case !w.Scope.IsShard(): // its region is all there is
 		case s == nil && o.Kind == sequencer.OutcomeSettled: // its content stays as it is
-		case s == nil: // moved, and nobody says to what
+		case s == nil: // moved, and it is not said to what
 			b.put(values, p, o, by)
 		case s.Removes != 0:
 			values[deltaOf(s.Scope, s.Removes)] = trace.Null

@@ -202,7 +202,7 @@ func TestReads(t *testing.T) {
 }
 
 // TestSubtree: a read of a subtree has a cell for each shard that it showed, for those that came since, and for the
-// whole; whoever writes below it writes that.
+// whole; a write below it writes that too.
 func TestSubtree(t *testing.T) {
 	l := newLog(t, "a", "b")
 	l.seal("a.1", sequencer.OutcomeCommitted, put("shard:/d/1", "1"))
@@ -498,7 +498,7 @@ func TestLive(t *testing.T) {
 		}
 		for _, r := range b.Decision(&l.outcomes[i]) {
 			want := whole[string(r.Txn)]
-			if r.Txn == "a.1" { // nobody had read the subtree then
+			if r.Txn == "a.1" { // the subtree had not been read then
 				want.WriteSet, want.WriteValues = []string{"shard:/d/1"}, values("shard:/d/1", sum("1"))
 			}
 			l.same(string(r.Txn), r, want)

@@ -191,7 +191,7 @@ func TestEnforced(t *testing.T) {
 }
 
 // TestObserved: of transactions that only observe, each that would have been refused as stale has an overtaken cell,
-// and whoever has an A1 would have been refused.
+// and each with an A1 would have been refused.
 func TestObserved(t *testing.T) {
 	stale, found := 0, 0
 	for seed := range uint64(60) {
@@ -229,8 +229,8 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// overtaken reports whether somebody wrote a cell of a transaction between its read and its commit, whoever and
-// whatever it was.
+// overtaken reports whether another transaction wrote a cell that this one read, between its read and its commit, by
+// whichever agent and with whichever value.
 func overtaken(all map[string]trace.Record, tx string) bool {
 	reader := all[tx]
 	for name, writer := range all {

@@ -77,8 +77,8 @@ func TestInversions(t *testing.T) {
 	}
 }
 
-// TestDetectionIsPrevention holds on all graphs of three messages with all orders: whoever keeps all causes can tell a
-// scar, and of whoever keeps less two histories look the same, one with a scar and one without.
+// TestDetectionIsPrevention holds on all graphs of three messages with all orders: all causes together tell a scar,
+// and with any missing two histories look the same, one with a scar and one without.
 func TestDetectionIsPrevention(t *testing.T) {
 	for _, c := range []struct {
 		name  string

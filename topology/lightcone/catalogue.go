@@ -10,7 +10,7 @@ type Row struct {
 	Number  int
 	Name    string
 	Model   string // its name in the survey of Viotti and Vukolić; empty: it has none
-	Example string // a system that is often named for it; nobody measured it
+	Example string // a system that is often named for it; it was not measured
 	Config  Config
 }
 

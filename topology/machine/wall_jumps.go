@@ -47,8 +47,8 @@ func now() time.Time {
 	return jumped(t, j.by)
 }
 
-// jumped is another date with the same monotonic reading, as after somebody has set the clock. No function of package
-// time makes one: the seconds of the date are the bits from 30 on of its first word, as long as it has such a reading.
+// jumped is another date with the same monotonic reading, as after the clock was set. No function of package time
+// makes one: the seconds of the date are the bits from 30 on of its first word, as long as it has such a reading.
 func jumped(t time.Time, by time.Duration) time.Time {
 	word := (*uint64)(unsafe.Pointer(&t))
 	*word += uint64(int64(by/time.Second)) << 30

@@ -104,7 +104,7 @@ func (e *Effect) UnmarshalJSON(text []byte) error {
 
 // Planned is the field planned_tool, which may be absent, null, or a name.
 type Planned struct {
-	// Known: the line has the field. Without it nobody knows whether a tool was planned.
+	// Known: the line has the field. Without it, whether a tool was planned is unknown.
 	Known bool
 	// Tool is the tool's name; empty with Known: no tool was planned.
 	Tool string

@@ -168,7 +168,7 @@ func unprivileged(t *testing.T, dir string) *syscall.SysProcAttr {
 	return nil
 }
 
-// FreePort is one of the loopback address that nobody listens on now.
+// FreePort is one of the loopback address that has no listener now.
 func FreePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

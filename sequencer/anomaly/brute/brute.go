@@ -1,6 +1,6 @@
 // Package brute finds the anomalies of a history the slow way: loops over all records, pairs and triples of records,
 // each predicate written as the paper has it. It is the measure that the detectors are tested against, and was written
-// from the paper by somebody who had not seen them. It refuses to be fast, and nothing that runs uses it: tests alone.
+// from the paper by an author who had not seen them. It is slow on purpose, and only tests use it.
 //
 // What to compare: Judge gives an Answer, a plain value. Its Findings are one line for each witness, in one order:
 // class, how sure, the numbers of the records in the file (from 1, in the order of the predicate's variables) and the
@@ -15,8 +15,8 @@
 // Where the text leaves a choice, this package takes:
 //   - versions of one write_time stand in the order of the file (LatestWriteBefore takes the largest index);
 //   - the version that i read is the one that was the latest at read_time_i, if its value is the one that i read; of
-//     another value, or of one that the file does not have, nobody knows which version was read, and the read has no
-//     edge. Where nobody had written, it is the first version, whatever its value: nothing can be checked;
+//     another value, or of one that the file does not have, the version that was read is unknown, and the read has no
+//     edge. Where there was no write, it is the first version, whatever its value: nothing can be checked;
 //   - an operation without preds is judged by its residue: possible where it fires, clean where it does not (A3
 //     implies it);
 //   - whether an operation that reads after its own write had read the version before that is undecidable where the

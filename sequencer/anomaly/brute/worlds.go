@@ -13,7 +13,7 @@ type World struct {
 	Bounds string
 	// Count is how many histories there are, At(0) to At(Count-1).
 	Count int
-	// At makes one of them anew.
+	// At makes a new copy of one of them.
 	At func(index int) []trace.Record
 }
 

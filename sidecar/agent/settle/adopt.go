@@ -339,7 +339,7 @@ func (s *Settler) leftSince(rows []topology.Unsettled, now time.Time) (out []tim
 		}
 		if !seen {
 			if at, seen = p.found[r.Tx]; !seen {
-				at = now.Add(-s.afterEnd(r.Incarnation)) // nobody will come for it now who has not
+				at = now.Add(-s.afterEnd(r.Incarnation)) // an owner that has not returned by now will not
 			}
 			found[r.Tx] = at
 		}
@@ -396,7 +396,7 @@ func (s *Settler) observeNamed(o *sequencer.Outcome) {
 			}
 		}
 	case o.Kind == sequencer.OutcomeTurn && o.Incarnation == 0:
-		wanted = append(wanted, o.Tx) // its turn has come, and nobody owes it
+		wanted = append(wanted, o.Tx) // its turn has come, and it has no owner
 	case o.Kind == sequencer.OutcomeTurn:
 	case o.Kind == sequencer.OutcomeSettled && o.Tx == o.Retraction: // the last one of its cone
 		delete(p.asking, o.Retraction)

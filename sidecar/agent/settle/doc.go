@@ -12,6 +12,6 @@
 // own transactions. An agent's loop owns it, and its methods are called inside of flows.
 //
 // Guarantees: what is decided is settled, by whichever sidecar, as long as one lives; no call leaves that another
-// process may make; what nobody knows is said to be unresolved, and is on the list before the log hears of the
+// process may make; an unknown outcome is reported as unresolved, and is on the list before the log has the
 // settlement.
 package settle

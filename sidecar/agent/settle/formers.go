@@ -103,7 +103,7 @@ func (f *Formers) EndedByJoin(inc sequencer.Seq, known bool) {
 		f.strangersLease = max(f.strangersLease, time.Duration(f.view.LeaseOf(inc))*view.TickLength)
 	}
 	if inc == f.former && f.since == f.former {
-		f.others = new(bool) // it was alive until now, so nobody was in its place
+		f.others = new(bool) // it was alive until now, so no other process had a session since
 	}
 }
 
@@ -164,7 +164,7 @@ func (f *Formers) recordWaits() error {
 }
 
 // IsOthers reports whether a decision lets another process of this agent in that came after this journal's last
-// session or, as long as nobody has looked, an earlier one: what was made or undone then this journal does not know.
+// session or, while the log is not searched yet, an earlier one: this journal lacks what was made or undone then.
 func (f *Formers) IsOthers(o *sequencer.Outcome) bool {
 	between := o.Seq > f.since && (f.first == 0 || o.Seq < f.first)
 	return o.Kind == sequencer.OutcomeJoined && o.Agent == f.agent && between && !slices.Contains(f.joins, o.Intent)

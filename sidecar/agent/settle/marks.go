@@ -36,7 +36,7 @@ func (k Marks) Mark(m gate.Mark) error {
 	return nil
 }
 
-// publish lets the events topic know, without waiting: for whoever settles without this journal.
+// publish puts a mark into the events topic, without waiting, for a sidecar that settles without this journal.
 func (k Marks) publish(m gate.Mark) {
 	text := &topology.EffectText{Index: m.Index, Step: uint8(m.Step), Detail: m.Detail}
 	if m.Answer != nil {

@@ -42,7 +42,7 @@ func sameTold(a, b *sequencer.Settle) bool {
 }
 
 // ownSettled is what the agent's own acts add to the settlement of an aborted transaction. wait: the agent has not
-// said yet, and may still; after the bound nobody knows.
+// said yet, and may still; after the bound its acts are unresolved.
 func (s *Settler) ownSettled(ctx context.Context, d *debt, effects []gate.Progress,
 	claim gate.Claim) (made gate.Settlement, wait bool, err error) {
 	own, told := s.delivery.OwnOf(d.tx)
@@ -83,8 +83,8 @@ func behind(effects []gate.Progress) (next uint32) {
 	return next
 }
 
-// noWord is what a settlement goes by when the agent has said nothing in time: nobody knows. Nil: it may still say it.
-// That it is not waited for any more is in the journal first, so that a word which comes later is refused.
+// noWord is what a settlement goes by when the agent has said nothing in time: its acts are unresolved. Nil: the
+// agent may still say it. The end of the wait is journalled first, so that a later word is refused.
 func (s *Settler) noWord(d *debt, own []sequencer.Scope, journalled bool) (*sequencer.Settle, error) {
 	if _, told := s.delivery.OwnOf(d.tx); told != nil {
 		return told, nil

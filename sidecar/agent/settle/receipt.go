@@ -19,7 +19,7 @@ type Standing struct {
 	Back  bool   // its retraction is over: what has left may be undone
 	Idle  string // committed and not over: why this sidecar does not release; empty: it does
 
-	Unapproved []uint32 // calls that nobody has approved or denied yet
+	Unapproved []uint32 // calls that are neither approved nor denied yet
 }
 
 // Receipt says how a call stands in its transaction.
@@ -76,7 +76,7 @@ func heldState(p gate.Progress, st Standing) (string, string) {
 		p.Tool.Name)
 	switch {
 	case slices.Contains(st.Unapproved, p.Index):
-		return api.EffectUnapproved, fmt.Sprintf("somebody has to approve %s before the transaction commits; "+
+		return api.EffectUnapproved, fmt.Sprintf("an approver has to approve %s before the transaction commits; "+
 			"do not call it again", p.Tool.Name)
 	case p.UndoLost:
 		return api.EffectUndoLost, ""

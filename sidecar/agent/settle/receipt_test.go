@@ -19,8 +19,8 @@ func TestRefusedCompensationIsShown(t *testing.T) {
 	}
 }
 
-// TestOverAndNotKnown holds that no held call of a transaction is called released while nobody here has read that it
-// was committed: one that was aborted is settled as cleanly.
+// TestOverAndNotKnown holds that no held call of a transaction is called released before this sidecar has read that
+// it was committed: one that was aborted is settled as cleanly.
 func TestOverAndNotKnown(t *testing.T) {
 	p := gate.Progress{}
 	p.Tool.Class = sequencer.ClassIrreversible

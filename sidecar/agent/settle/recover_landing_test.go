@@ -8,8 +8,8 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// A call of this process that was broken off may still land: its settlement does not take for landed what nobody
-// waited for, under whichever lease it is made.
+// A call of this process that was broken off may still land: its settlement, under whichever lease it is made, does
+// not take the call for landed without a wait.
 func TestBrokenOffMayLand(t *testing.T) {
 	s := alone(t)
 	inc := s.session.Incarnation()

@@ -119,7 +119,7 @@ func (s *Settler) publishDoubts(ctx context.Context, d *debt, made gate.Settleme
 	tool := gate.Tool{Name: observedTool, Class: sequencer.ClassReversible, Scopes: doubtful}
 	return s.publishResidue(ctx, d, gate.Settlement{Residue: []gate.Residue{{
 		Effect: gate.Effect{Tx: d.tx, Index: next, Tool: tool}, Result: sequencer.ResultUnresolved,
-		Detail: "another transaction changed it too while the workspace observed, in an order that nobody knows: look there",
+		Detail: "another transaction changed it too while the workspace observed, in an unknown order: look there",
 	}}}, inc)
 }
 
@@ -160,7 +160,7 @@ func (s *Settler) publishRetracted(ctx context.Context, d *debt) error {
 }
 
 // tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. The log and
-// the journal say so before: whoever finds the transaction after a crash does not know what it did.
+// the journal say so before: a sidecar that finds the transaction after a crash does not know what it did.
 func (s *Settler) tryUnderTouch(ctx context.Context, t Held, left leftover,
 	open, call func(context.Context) error) error {
 	scopes := left.tool.Scopes

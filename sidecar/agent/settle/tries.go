@@ -19,7 +19,7 @@ import (
 )
 
 // publishMade returns once the events topic has that a try begins, or what came of it. A retraction has to know that a
-// held call may have left, and whoever tries again that there is nothing left to call. The try names the transaction
+// held call may have left, and a later try that there is nothing left to call. The try names the transaction
 // under which it is made: the order of events says nothing among several sidecars.
 func (s *Settler) publishMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover,
 	step gate.Step, answer *gate.Answer) error {
@@ -68,7 +68,7 @@ type byHand struct {
 }
 
 // madeByHand adds to what is known of a held call what came of it by hand: one try that was answered counts, else one
-// of which nobody knows.
+// with an unknown outcome.
 func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err error) {
 	ended := map[sequencer.TxID]bool{} // by try
 	var ran *gate.Answer
@@ -232,7 +232,7 @@ func sayLate(list []gate.Residue, late map[uint32]string) {
 }
 
 // untold keeps what came of further tries as long as the list of residues does not say it, by record key: the call was
-// made, so whoever asks again only has the list written.
+// made, so a repeated request only writes the list.
 type untold struct{ byKey map[string]untoldTry }
 
 type untoldTry struct {
@@ -317,7 +317,7 @@ func (l *leftover) done() string {
 }
 
 // tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
-// is answered, and its settlement counts as a write of it: nobody commits on what was read before.
+// is answered, and its settlement counts as a write of it: no transaction commits on what was read before.
 func (s *Settler) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
 	slot Slot) error {
 	if slot.Get() != "" { // a former process may have made the call, and its sink cannot tell
@@ -444,7 +444,7 @@ func notByHand(why gate.Why, tool string) error {
 		return api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by hand, then accept",
 			tool)
 	}
-	return api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid a "+
+	return api.Problemf(api.CodeUnkeyed, "it is unknown whether %s happened, and its sink is not declared to forbid a "+
 		"key: a compensation would undo what is perhaps not there. Look there first; if it is, send force", tool)
 }
 
@@ -453,7 +453,7 @@ func unkeyed(tool string) error {
 		"Look there first, then send force", tool)
 }
 
-// stillResidue refuses to try a residue again that somebody else has dealt with, or has tried since it was looked at.
+// stillResidue refuses to try a residue again that is no longer open, or that was tried since it was looked at.
 func (s *Settler) stillResidue(ctx context.Context, r *topology.Residue) error {
 	list, _, err := s.residue(ctx)
 	if err != nil {

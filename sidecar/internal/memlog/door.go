@@ -278,7 +278,7 @@ func (d *Door) Frontier(_ context.Context, ws string, prefix sequencer.Scope,
 	return out, nil
 }
 
-// Level is part of the log's interface to a sidecar: nobody looks for anomalies here.
+// Level is part of the log's interface to a sidecar: nothing looks for anomalies here.
 func (d *Door) Level(context.Context, string) (*topology.AnomalyLevel, error) {
 	return nil, streams.ErrAnomaliesOff
 }

@@ -96,7 +96,7 @@ func (l *Log) Add(in *sequencer.Intent) (int64, error) {
 	return at, nil
 }
 
-// Unreadable appends a record that nobody can read.
+// Unreadable appends a record that cannot be read.
 func (l *Log) Unreadable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

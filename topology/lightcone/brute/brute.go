@@ -118,7 +118,7 @@ func (w *World) Classed(scope int, a, b int) bool {
 	return scope == 2 || scope == 1 && w.Object[a] == w.Object[b]
 }
 
-// Closed says of a cut that whoever holds a message holds the causes that the filter demands.
+// Closed says of a cut that it has, with each message, the causes that the filter demands.
 func (w *World) Closed(filter int, cut uint8) bool {
 	for m := range w.N {
 		for c := range w.N {

@@ -97,7 +97,7 @@ func (b *bench) measure(ctx context.Context, p point, clients int, turn load.Tur
 	})
 }
 
-// idleCost notes the processor time that is used while nobody asks for anything.
+// idleCost notes the processor time that is used without any requests.
 func (b *bench) idleCost(ctx context.Context, r *round, g *ground.Ground, name string) error {
 	var seen bool
 	groups, begin := b.groups(g, &seen), time.Now()
@@ -252,7 +252,7 @@ func (b *bench) growingOn(ctx context.Context, g *ground.Ground, workspace strin
 	return sessions([]*client.Client{c}, cmp.Or(b.Clients, growingClients)), nil
 }
 
-// ownPart gives each client shards of its own, and of these any: nobody is refused, however many there are.
+// ownPart gives each client shards of its own, and of these any: no client is refused, however many there are.
 func ownPart(clients, shards int) func(int) int {
 	own := anyOf(max(1, shards/clients))
 	return func(worker int) int { return own(0)*clients + worker }

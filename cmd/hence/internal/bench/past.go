@@ -219,7 +219,7 @@ func (p *past) at() (head, incarnation sequencer.Seq) {
 	return p.head, p.joined
 }
 
-// transaction reads what is not there, so that nobody refuses it, and writes one of a few shards.
+// transaction reads what is not there, so that it is never refused, and writes one of a few shards.
 func (p *past) transaction(n int) *sequencer.Intent {
 	at, incarnation := p.at()
 	return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: sequencer.TxID(fmt.Sprint(pastAgent, "-", n)), N: 1,

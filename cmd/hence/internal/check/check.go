@@ -199,7 +199,7 @@ func (c *checker) extra(record *trace.Record) {
 }
 
 // judge is window until the context ends: a large history takes many seconds. What is under way then goes on to its
-// end, and nobody looks at it.
+// end, and its result is not used.
 func (c *checker) judge(ctx context.Context, h *anomaly.History) error {
 	done := make(chan struct{})
 	go func() {

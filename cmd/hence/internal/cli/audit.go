@@ -34,8 +34,8 @@ type auditCmd struct {
 func (c *auditCmd) Help() string {
 	return `It decides every intent of the workspace again, and holds the decisions against that, against their chain
 hashes, and against what the processors have sealed (hence streams --sign-key). It names the first record that does not
-hold, and which decisions nobody vouches for. Without --trust signatures are not looked at: somebody who can write to
-the topics can then change decisions and seals together. Keys are never taken from the log. It changes nothing.
+hold, and which decisions are not vouched for. Without --trust signatures are not looked at: a program that can write
+to the topics can then change decisions and seals together. Keys are never taken from the log. It changes nothing.
 
 A bundle is written by hence export --bundle. docs/audit.md says what is covered and what is not.
 

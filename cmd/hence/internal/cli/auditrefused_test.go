@@ -11,7 +11,7 @@ import (
 	"github.com/hence-dev/hence/topology/audit"
 )
 
-// noRecords is a workspace that nobody has used.
+// noRecords is an unused workspace.
 type noRecords struct{ twoDecisions }
 
 func (noRecords) Place(string) audit.Place { return audit.Place{} }

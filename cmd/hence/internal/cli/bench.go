@@ -129,7 +129,7 @@ func showReport(w io.Writer, found shown, output, svg, doc string) error {
 	return found.WriteTable(show.Lines(w))
 }
 
-// writeFile writes a file anew; without a name there is none.
+// writeFile writes or replaces a file; without a name there is none.
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	if path == "" {
 		return nil

@@ -120,7 +120,7 @@ func createResult(path string) (*resultFile, error) {
 		file, err = os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+"-*") // with mode 600
 	}
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		err = failed.Err // its own path may be one that nobody gave
+		err = failed.Err // its own path may differ from the one that was given
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)

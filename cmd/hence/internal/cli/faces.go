@@ -24,7 +24,7 @@ type mcpFace struct {
 	MCPOrigin []string `name:"mcp-origin" placeholder:"ORIGIN" help:"Web pages whose requests /mcp takes."`
 }
 
-// upstreams begins to start the servers; nil: none are configured. What they log is for whoever looks closer.
+// upstreams begins to start the servers; nil: none are configured. What they log is for diagnosis.
 func (f *mcpFace) upstreams(logger *slog.Logger) (*upstream.Set, error) {
 	if f.MCP == "" {
 		if len(f.MCPOrigin) > 0 {

@@ -131,7 +131,7 @@ func (c *keysNewCmd) Run(s Streams) error {
 		return fmt.Errorf("make a key: %w", err)
 	}
 	file, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) { // it may be somebody's only copy
+	if errors.Is(err, fs.ErrExist) { // it may be the only copy of a key
 		return fmt.Errorf("%s is there already: name another file, or remove it", c.Out)
 	}
 	if err != nil {

@@ -292,7 +292,7 @@ func generate(agents []sidecar.AgentConfig) (known map[string]bool) {
 	known = map[string]bool{}
 	for i := range agents {
 		known[agents[i].Agent] = agents[i].Token != ""
-		if agents[i].Token == "" { // kept, when the sidecar begins anew
+		if agents[i].Token == "" { // kept, when the sidecar restarts
 			agents[i].Token = rand.Text()
 		}
 	}

@@ -92,8 +92,8 @@ func TestUpHook(t *testing.T) {
 	}
 }
 
-// A person of the list approves the calls of all agents, where the start says; nobody else does, and without a list
-// nobody can. A wrong list is said before anything is started.
+// An approver of the list approves the calls of all agents, where the start says; no other caller does, and without a
+// list there is no approval. A wrong list is said before anything is started.
 func TestUpApprovers(t *testing.T) {
 	path := agentsFile(t, fmt.Sprintf("  - {name: asks, command: [%q], env: {%s: offer}, policy: policy.yaml}\n",
 		os.Args[0], asAgent))

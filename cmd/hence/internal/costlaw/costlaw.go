@@ -117,7 +117,7 @@ func Run(ctx context.Context, store Store, shape Shape, seed uint64, redo Redo) 
 	return s.Spent, nil
 }
 
-// again reads, generates and commits with nobody beside, so that nothing refuses it.
+// again reads, generates and commits with no agent beside it, so that nothing refuses it.
 func (s *session) again(ctx context.Context, agent, attempt int) error {
 	turn, err := s.store.Begin(ctx, agent, s.cells[agent])
 	if err != nil {

@@ -34,7 +34,7 @@ type Tool struct {
 	Same    int    `json:"same"`
 	Other   int    `json:"other"`   // taken otherwise
 	Refused int    `json:"refused"` // that were taken
-	Approve int    `json:"approve"` // of those that are taken, that somebody has to approve
+	Approve int    `json:"approve"` // of those that are taken, that need an approval
 	Unseen  int    `json:"unseen"`  // whose arguments the log keeps apart, so that nothing is said of them
 }
 

@@ -209,7 +209,7 @@ func TestObserved(t *testing.T) {
 		if code != sequencer.CodeStaleRead || found[tx] {
 			continue
 		}
-		// Hence refuses whoever was overtaken; the definition of A1 leaves two of these out.
+		// Hence refuses every overtaken reader; the definition of A1 leaves out two kinds.
 		own, equal, others := overtaken(all, tx)
 		if own+equal == 0 || others > 0 {
 			t.Errorf("%s would have been refused as %s, and no A1 is about it: it was overtaken by its own agent %d times, "+

@@ -88,8 +88,7 @@ func (t Topology) pair(v *Verdict, i, j Operation, channel string) {
 	}
 }
 
-// mutual reports whether i also overwrites what j reads. Where both write in one superstep, whoever comes second is
-// stale.
+// mutual reports whether i also overwrites what j reads. Where both write in one superstep, the second is stale.
 func (t Topology) mutual(i, j Operation) bool {
 	return slices.ContainsFunc(j.Reads, func(channel string) bool {
 		return slices.Contains(i.Writes, channel) && !slices.Contains(t.Reducers, channel)

@@ -40,13 +40,13 @@ func held(server string) string {
 func scope(server string) string { return "mcp-" + strings.ToLower(server) + ":/**" }
 
 // FirstPolicy is a policy to begin with: an entry for each tool, with the reason for its class. What a tool says of
-// itself is a hint, so a tool that only reads by its own word is one that somebody has to look at.
+// itself is a hint, so an operator has to look at a tool that only reads by its own word.
 func FirstPolicy(states []upstream.State) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Made from the catalogues of %d MCP servers. Read every line: hence policy lint FILE checks it.\n"+
 		"# read: made at once. irreversible: held until the commit. A tool that can be undone may be reversible, with a\n"+
 		"# compensation: docs/policy.md. Where a tool that says isError has surely done nothing, add \"error:\n"+
-		"# refused\" to its mcp: else nobody knows, and a person has to look.\nversion: 1\nserver: %s\ntools:\n",
+		"# refused\" to its mcp: else its outcome is unknown, and a person has to look.\nversion: 1\nserver: %s\ntools:\n",
 		len(states), PolicyName)
 	for _, s := range states {
 		if s.Phase != upstream.Ready {
@@ -70,7 +70,7 @@ func FirstPolicy(states []upstream.State) []byte {
 	return []byte(b.String())
 }
 
-// yamlText quotes what somebody else has named.
+// yamlText quotes a name that was chosen elsewhere.
 func yamlText(text string) string {
 	quoted, err := json.Marshal(text)
 	if err != nil {

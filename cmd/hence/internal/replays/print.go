@@ -76,7 +76,7 @@ func both(a, b map[string]int) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// notKnown prints what was supposed, and what nobody can know.
+// notKnown prints what was supposed, and what cannot be known.
 func (v *View) notKnown(b *strings.Builder) {
 	if len(v.Supposed) > 0 {
 		b.WriteString("\nSupposed, because the log does not have it:\n")

@@ -22,8 +22,8 @@
 // all four, and ForPoint has one for each of the sixteen points.
 //
 // Time is the length of the log of commits, as in package trace: a commit, also one that only reads, makes it longer
-// by one, and what is committed at t is seen by whoever begins at t or later. All cells of an operation become visible
-// at once. Each method is one step, under one mutex; a schedule is the order of the calls.
+// by one, and what is committed at t is seen by operations that begin at t or later. All cells of an operation become
+// visible at once. Each method is one step, under one mutex; a schedule is the order of the calls.
 //
 // Each run has its history as trace records, which say whose writes every operation had read; what was refused stands
 // among them as aborted. Nothing here judges: package anomaly does, from the records alone.

@@ -121,7 +121,7 @@ func (r *Runtime) admit(o *Op) {
 	o.toolsRead = maps.Clone(r.tools)
 }
 
-// latest is the version of a cell that whoever begins now reads.
+// latest is the version of a cell that an operation beginning now reads.
 func (r *Runtime) latest(cell string) (version, bool) {
 	all := r.cells[cell]
 	if len(all) == 0 {

@@ -29,7 +29,7 @@ func columns() []runtimes.Kind {
 //	                 R begins: R is dropped. Validation finds the version v1, newer than R's read
 //	tool-removed     no lock and no version is on the registry
 //	phantom-write    p commits, then j reads it and commits, then p is retracted: each step alone is in order
-//	phantom-claim    nobody validates what an agent says of its own reads: nothing is certain, A3 is possible
+//	phantom-claim    no runtime validates what an agent says of its own reads: nothing is certain, A3 is possible
 //	effect-reorder   the effects are one operation's own: no other operation takes part
 //	pipeline         each agent begins after the one before it has committed
 //	fan-out-merge    the workers read one task together and write cells of their own. Locks are exclusive, so the second

@@ -30,7 +30,7 @@ func PhantomWrite() Scenario {
 	return s
 }
 
-// PhantomClaim is an agent that says it read what nobody wrote.
+// PhantomClaim is an agent that says it read what was never written.
 func PhantomClaim() Scenario {
 	return Scenario{"phantom-claim", "an agent says that it read a value which nobody wrote", []Step{
 		Begin("use", "agent"), Claim("use", "fact", Text("made up")), Write("use", "answer", Text("from it")),

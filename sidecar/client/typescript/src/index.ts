@@ -297,7 +297,7 @@ function queryOf(query: Ask['query'] = {}): string {
 
 /** The same request is sent again: while its first try is in flight, or the sidecar cannot serve it for now. */
 function sentAgain(p: Problem): boolean {
-  if (['idempotency_key_in_flight', 'signature_time', 'signature_seen'].includes(p.code)) return true // each try is signed anew
+  if (['idempotency_key_in_flight', 'signature_time', 'signature_seen'].includes(p.code)) return true // each try is signed separately
   return p.retryable && p.safeToRetryWithSameKey && (p.status === 429 || p.status === 503)
 }
 

@@ -58,7 +58,7 @@ export class Door {
       this.#declared.set(tool.name, declared(tool))
       const invoke: Invoke = (context, input, details) => {
         const id = details?.toolCall?.callId ?? crypto.randomUUID()
-        const turn = this.#turns.get(id) ?? new Turn([{ id, name: tool.name }]) // else nobody has announced its turn
+        const turn = this.#turns.get(id) ?? new Turn([{ id, name: tool.name }]) // else its turn was not announced
         return this.#call(turn, id, tool, input, () => tool.invoke(context, input, details))
       }
       return { ...tool, invoke }

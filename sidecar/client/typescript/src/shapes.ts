@@ -45,7 +45,7 @@ export interface Announced {
 
 export interface Approval {
   index: number
-  /** Approved; else denied, or, without by, nobody has said anything yet */
+  /** Approved; else denied, or, without by, still waits for a word */
   yes: boolean
   by?: string
   /** Of the arguments that it is about, hexadecimal */
@@ -148,7 +148,7 @@ export interface Decision {
   tool?: string
   floor?: Seq
   blocked_by?: Array<Blocker>
-  /** What was said of held calls that need a yes, by index; while it waits also those of which nobody has spoken */
+  /** What was said of held calls that need a yes, by index; while it waits also those without a word yet */
   approvals?: Array<Approval>
   retryable: boolean
   re_read?: Array<string>
@@ -300,7 +300,7 @@ export interface MCPServers {
   servers: Array<MCPServer>
 }
 
-/** For mode ordered only: what the transaction claims from its begin to its seal. Nobody who begins later is given it before. Everything that the seal names must lie within, reads outside of any transaction too, else the transaction is aborted with incomplete_footprint. */
+/** For mode ordered only: what the transaction claims from its begin to its seal. No transaction that begins later is given it before. Everything that the seal names must lie within, reads outside of any transaction too, else the transaction is aborted with incomplete_footprint. */
 export type May = Array<Want>
 
 export interface Offer {
@@ -385,7 +385,7 @@ export interface Read {
   limit?: number
   /** The agent reads it by itself, and means this scope also where nothing uses its type (unknown_type) */
   announce?: boolean
-  /** Of a shard, in any mode - it is granted for writing before it is read. Who asks for it later, so or with a write, waits until this transaction is decided, and nobody else's write of it commits before that. It is no touch - nothing is handed over, and an abort lets the next one on at once */
+  /** Of a shard, in any mode - it is granted for writing before it is read. Who asks for it later, so or with a write, waits until this transaction is decided, and no other write of it commits before that. It is no touch - nothing is handed over, and an abort lets the next one on at once */
   for_update?: boolean
 }
 

@@ -37,10 +37,10 @@ export function policyNames(offers: { name: string }[]): Map<string, string> {
 /** What a local tool was declared to do. */
 export const declared = (tool: object): 'reads' | 'acts' | undefined => declarations.get(tool)
 
-/** A local tool that the policy does not know was to be run, and nobody has said what it does. */
+/** A local tool that the policy does not know was to be run: its effects are not declared. */
 export class UnknownLocalTool extends HenceError {
   constructor(name: string | undefined) {
-    super(`the policy does not know the tool ${name}, so nobody has said what it does: declare it in the policy, or wrap it as ` +
+    super(`the policy does not know the tool ${name}, so its effects are unknown: declare it in the policy, or wrap it as ` +
       'reads(tool) if it only looks, as acts(tool) if it may act outside of Hence')
   }
 }

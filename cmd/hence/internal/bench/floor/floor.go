@@ -217,7 +217,7 @@ func (p *Path) Close() {
 	if p.producer != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), readyIn)
 		defer cancel()
-		// Names are used once: a topic that stays is in nobody's way.
+		// Names are used once: a topic that stays does no harm.
 		_, _ = kadm.NewClient(p.producer).DeleteTopics(ctx, p.topics...)
 	}
 	for i := len(p.close) - 1; i >= 0; i-- {

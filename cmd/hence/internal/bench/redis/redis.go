@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// patience bounds an exchange with the server, lapse is how long keys stay: nobody has to take them away.
+// patience bounds an exchange with the server, lapse is how long keys stay, so that none has to be deleted.
 const (
 	patience = 30 * time.Second
 	lapse    = "3600"

@@ -208,7 +208,7 @@ func TestWritten(t *testing.T) {
 }
 
 // A line is flat as long as its highest point is not far above the first, or the runs of both overlap; a rate that
-// rises costs nobody anything.
+// rises gets no verdict.
 func TestFlat(t *testing.T) {
 	for _, c := range []struct {
 		name          string

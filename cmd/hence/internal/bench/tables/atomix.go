@@ -223,7 +223,7 @@ func (s sum) wait(jobs int) string {
 }
 
 // onOneOrder lets agents cancel one order or change its address, all at once, in rounds. Each acts only on an order
-// that nobody has touched, so more than one action is a violation.
+// that is untouched, so more than one action is a violation.
 func onOneOrder(ctx context.Context, run string, agents, rounds int, think time.Duration, w way) (out sum, err error) {
 	for k := range rounds {
 		status, address := fmt.Sprintf("%s/%d/status", run, k), fmt.Sprintf("%s/%d/address", run, k)

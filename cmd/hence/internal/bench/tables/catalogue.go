@@ -73,7 +73,7 @@ func selections(_ context.Context, e *Env) (Result, error) {
 			"inclusion"}, nil
 }
 
-// reports are the messages that each selection may report, and one bit more for what nobody wrote.
+// reports are the messages that each selection may report, and one bit more for what was never written.
 func reports(w *brute.World, seen []int, n int) map[lightcone.Select]uint8 {
 	last := seen[len(seen)-1]
 	two := uint8(1) << last

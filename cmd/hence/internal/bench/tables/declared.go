@@ -315,8 +315,8 @@ func (e *Env) beforehand(text string) (s said, err error) {
 // outcomes are what trials under one policy came to.
 type outcomes struct{ violations, leaks, commits, refused int }
 
-// bothAct lets two agents act on one order and tell its customer, both of which see it as nobody has touched it. More
-// than one act on an order is a violation, and a notice of work that came to nothing a leak.
+// bothAct lets two agents act on one order and tell its customer. Both see the order untouched. More than one act on
+// an order is a violation, and a notice of work that came to nothing a leak.
 func bothAct(ctx context.Context, o *outside, place Place, name string, n int) (out outcomes, err error) {
 	committed := map[string]bool{}
 	for i := range n {

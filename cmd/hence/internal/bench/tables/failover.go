@@ -242,7 +242,7 @@ func atOnce(ctx context.Context, f Fleet, kills, names int) (out windows, err er
 		first := make(chan struct{}, names)
 		for i := range names {
 			reads.Go(func() {
-				_, err := buses[0].get(ctx, key("a", i), key("reader", i)) // one that is not answered is nobody's read
+				_, err := buses[0].get(ctx, key("a", i), key("reader", i)) // one that is not answered is not counted
 				given[i] = err == nil
 				first <- struct{}{}
 			})
@@ -298,7 +298,7 @@ func window(ctx context.Context, e *Env) (Result, error) {
 			"tag failpoints"}, nil
 }
 
-// mostBroken is how many commits of a writer may find nobody that answers.
+// mostBroken is how many commits of a writer may get no answer.
 const mostBroken = 100
 
 // gap is how many milliseconds the longest commit takes while something dies.

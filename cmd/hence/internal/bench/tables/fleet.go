@@ -195,7 +195,7 @@ func (p *peer) Kill() error {
 	}
 	p.of.mu.Lock()
 	life := p.life
-	p.life++ // what is under way is for nobody
+	p.life++ // what is under way belongs to the old life
 	p.of.mu.Unlock()
 	err := p.server.Close()
 	<-p.ended

@@ -285,7 +285,7 @@ func underOneKey(ctx context.Context, c *client.Client, run string) error {
 }
 
 // onceEach makes calls whose answers are lost on their way to the agent and from the sink, and which the sink is sent
-// twice; then it starts the sidecar anew, and the agents make half of the same requests again.
+// twice; then it restarts the sidecar, and the agents make half of the same requests again.
 func onceEach(ctx context.Context, e *Env) (res Result, err error) {
 	o, err := openOutside(ctx, "gate.yaml", likes)
 	if err != nil {
@@ -433,7 +433,7 @@ func (p payment) args() map[string]any {
 	return map[string]any{"run": p.run, "to": p.to, "cents": p.cents}
 }
 
-// payments are right in one of four, and else to somebody else or of another amount.
+// payments are right in one of four, and else to another account or of another amount.
 func (e *Env) payments(way string) (list []payment, asked map[string]payment) {
 	chance, n := e.chance("payments"), 30
 	asked = map[string]payment{}

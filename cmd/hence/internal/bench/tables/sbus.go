@@ -598,7 +598,7 @@ func inTurns(ctx context.Context, e *Env) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		if !done { // whoever is next would wait for its version
+		if !done { // the next agent would wait for its version
 			refusals++
 			break
 		}

@@ -50,7 +50,7 @@ func seams(_ context.Context, e *Env) (Result, error) {
 	const n = 20
 	for range runs {
 		h, stamps := posted(chance, n, 3, n/2)
-		reset := make([]float64, n) // a counter that begins anew at a failover
+		reset := make([]float64, n) // a counter that is reset at a failover
 		halves := []int{}           // two halves that were ordered apart, one behind the other
 		for i := range reset {
 			reset[i] = float64(i % (n / 2))

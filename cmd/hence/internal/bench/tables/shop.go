@@ -440,7 +440,7 @@ func (g *gatedShop) agent(w *errand) *client.Client {
 	return g.place.Agents[g.at[w]%len(g.place.Agents)]
 }
 
-// mostRefused is how often an errand is begun anew for what other agents did.
+// mostRefused is how often an errand is retried because of other agents.
 const mostRefused = 100
 
 func (g *gatedShop) run(ctx context.Context, w *errand, p shopPace) (out ended, err error) {

@@ -12,7 +12,7 @@ func allKinds() []kind {
 	return append(append(others(), replayKind(), oneLockKind()), meetings()[6], meetings()[7])
 }
 
-// TestErrandsAlone holds that every way does every errand, clean, where nothing goes wrong and nobody meets.
+// TestErrandsAlone holds that every way does every errand, clean, where nothing goes wrong and no two errands meet.
 func TestErrandsAlone(t *testing.T) {
 	e := &Env{Seed: 1}
 	set, todo, err := e.errands(24)

@@ -212,7 +212,7 @@ func (e *Env) mixed(rate float64) sinks.Faults {
 // others wait for that.
 const quickTime = 500 * time.Millisecond
 
-// careful is how Hence's agents begin where they meet: what they read is theirs, so that nobody acts on what moves.
+// careful is how Hence's agents begin where they meet: they lock what they read, so that none acts on what moves.
 func careful() client.BeginOptions { return client.BeginOptions{Mode: "locked"} }
 
 func stressed(ctx context.Context, e *Env) (Result, error) {

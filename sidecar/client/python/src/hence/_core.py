@@ -127,7 +127,7 @@ def ask(c: Config, method: str, path: str, body: Any = None, key: str = "", quer
 
 def again(why: Problem) -> bool:
     """The same request is sent again: while its first try is in flight, or the sidecar cannot serve it for now."""
-    if why.code in ("idempotency_key_in_flight", "signature_time", "signature_seen"):  # each try is signed anew
+    if why.code in ("idempotency_key_in_flight", "signature_time", "signature_seen"):  # each try is signed separately
         return True
     return why.retryable and why.safe_to_retry_with_same_key and why.status in (429, 503)
 

@@ -64,7 +64,7 @@ class Client:
                 answer = conn.getresponse()
                 body = answer.read()
             except BaseException as e:
-                # What is left in a broken connection belongs to nobody: it is never used again.
+                # What is left in a broken connection belongs to no request: it is never used again.
                 conn.close()
                 self._local.conn = conn = None
                 if kept and isinstance(e, (http.client.RemoteDisconnected, ConnectionError)):

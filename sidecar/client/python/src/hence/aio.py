@@ -137,7 +137,7 @@ class Client:
                 status, headers = await conn.ask(request)
                 body = b"".join([piece async for piece in conn.body(status, headers)])
             except BaseException as e:
-                # Also when the task is cancelled: what is left in this connection belongs to nobody.
+                # Also when the task is cancelled: what is left in this connection belongs to no request.
                 conn.close()
                 if kept and isinstance(e, (ConnectionError, EOFError)):
                     continue  # the server had closed the kept connection: at once on the next one

@@ -87,7 +87,7 @@ class Forbidden(BadRequest):
 
 
 class UnknownLocalTool(HenceError):
-    """A local tool that the policy does not know was to be run, and nobody has said what it does."""
+    """A local tool that the policy does not know was to be run: its effects are not declared."""
 
 
 _BY_CODE: dict[str, type[Problem]] = {

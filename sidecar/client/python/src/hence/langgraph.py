@@ -117,7 +117,7 @@ class HenceToolNode(ToolNode):
         for name, spellings in self._functions.items():
             if name not in self._policy and not declared(*spellings):
                 raise UnknownLocalTool(
-                    f"the policy does not know the tool {name!r}, so nobody has said what it does: declare it in the "
+                    f"the policy does not know the tool {name!r}, so its effects are unknown: declare it in the "
                     "policy, or wrap it as hence.reads(tool) if it only looks, as hence.acts(tool) if it may act "
                     "outside of Hence")
 

@@ -62,7 +62,7 @@ class Door(RunHooks):
 
         async def invoke(context: Any, arguments: str) -> Any:
             turn = self._turns.get(context.tool_call_id)
-            if turn is None:  # nobody has announced its turn
+            if turn is None:  # its turn was not announced
                 turn = _Turn([(context.tool_call_id, tool.name)], None)
             return await self._call(turn, tool, context, arguments)
 
@@ -92,7 +92,7 @@ class Door(RunHooks):
                 out = await self._local(turn, tool, context, arguments)
             else:
                 raise UnknownLocalTool(
-                    f"the policy does not know the tool {tool.name!r}, so nobody has said what it does: declare it in "
+                    f"the policy does not know the tool {tool.name!r}, so its effects are unknown: declare it in "
                     "the policy, or wrap it as hence.reads(tool) if it only looks, as hence.acts(tool) if it may act "
                     "outside of Hence")
         except BaseException as e:

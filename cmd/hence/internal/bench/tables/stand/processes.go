@@ -216,7 +216,7 @@ func (f *fleet) Close() (err error) {
 	return errors.Join(err, f.servers.Close())
 }
 
-// free is an address of this machine that nobody listens at.
+// free is an address of this machine that has no listener.
 func free() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
