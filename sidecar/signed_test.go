@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -124,15 +125,18 @@ func TestSignerInDecision(t *testing.T) {
 	if err != nil || d.Code != "stale_read" {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	signed := 0
-	for _, o := range log.Outcomes() {
-		if o.Tx == sequencer.TxID(d.Tx) && o.Signer == idOf("a") {
-			signed++
+	eventually(t, func() error { // the view has answered; the abort is on its way to the log
+		signed := 0
+		for _, o := range log.Outcomes() {
+			if o.Tx == sequencer.TxID(d.Tx) && o.Signer == idOf("a") {
+				signed++
+			}
 		}
-	}
-	if signed != 1 {
-		t.Errorf("%d decisions of a refused seal name the key", signed)
-	}
+		if signed != 1 {
+			return fmt.Errorf("%d decisions of a refused seal name the key", signed)
+		}
+		return nil
+	})
 	olga := s.by(t, "o")
 	levels := "L2"
 	if _, err := olga.SetRules(ctx, 0, client.RulesChange{Levels: &levels}); err != nil {
