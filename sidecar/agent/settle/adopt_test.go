@@ -9,6 +9,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -34,24 +35,31 @@ func TestBoundCountsFromLastOwner(t *testing.T) {
 	}
 }
 
-// A former owner of what was adopted may begin a call, and publish it, until its lease has passed: the log is read
-// again then, and nothing is settled before.
+// A former owner of what was adopted may begin a call, and publish it, until its lease has passed. What it publishes
+// after the first look is settled, too: the log is read again then, and nothing is settled before.
 func TestAdoptedIsReadOnceFreed(t *testing.T) {
 	s := alone(t)
-	d := &debt{tx: api.TxName("b", 5, 1), freed: s.clock.Steady().Add(time.Hour)}
-	waits := func() bool {
+	d := &debt{tx: api.TxName("b", 5, 1), seq: 6, grantsTo: 6, freed: s.clock.Steady().Add(time.Hour)}
+	look := func() (effects []gate.Progress, waits bool) {
 		effects, claim, err := s.owed(t.Context(), d, 7)
 		if err != nil || claim != gate.ClaimStranger {
 			t.Fatal(claim, err)
 		}
-		return s.mustWait(d, effects, claim)
+		return effects, s.mustWait(d, effects, claim)
 	}
-	if !waits() || d.heard || !d.notBefore.Equal(d.freed) {
-		t.Errorf("while its owner may call: read for good %v, waits until %v, want %v", d.heard, d.notBefore, d.freed)
+	if effects, waits := look(); len(effects) > 0 || !waits || !d.notBefore.Equal(d.freed) {
+		t.Errorf("while its owner may call: %d calls, waits %v until %v, want %v", len(effects), waits, d.notBefore, d.freed)
 	}
+	s.Events.(*memlog.Door).PublishAsync([]*topology.Event{{Kind: topology.EventEffect, Workspace: "w", Tx: d.tx,
+		Agent: "b", Incarnation: 5, Effect: &topology.EffectText{Tool: "late", Class: sequencer.ClassReversible}}},
+		func(_ sequencer.Place, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
 	d.freed = s.clock.Steady()
-	if waits(); !d.heard {
-		t.Error("once its owner is silent the log is not read for good")
+	if effects, waits := look(); len(effects) != 1 || effects[0].Tool.Name != "late" || waits {
+		t.Errorf("once its owner is silent: waits %v, calls %+v, want the late one", waits, effects)
 	}
 }
 

@@ -95,10 +95,10 @@ func (s *Settler) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 		return effects, gate.ClaimSuccessor, nil
 	}
 	d.stranger = true
-	quiet := !s.silentFrom(d).After(s.clock.Steady())
 	if d.heard {
 		return effects, gate.ClaimStranger, nil
 	}
+	quiet := !s.silentFrom(d).After(s.clock.Steady())
 	logged, err := s.logged(ctx, d.tx)
 	if err != nil {
 		return nil, gate.ClaimStranger, err
