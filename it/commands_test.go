@@ -63,24 +63,31 @@ func eachFile(t *testing.T, root string, visit func(path, text string)) {
 	}
 }
 
-// unrunnable says what a command names that does not exist: a package, a test of one, or a test in all of them. It is
-// nil for a command that names no package, or all of them.
-func unrunnable(command string, tests map[string][]string) (wrong []string) {
+// parts are the packages that a command names, without the one for all, and its pattern of tests.
+func parts(command string) (packages []string, run string) {
 	words := strings.Fields(strings.NewReplacer("'", " ", `\|`, "|", "-run=", "-run ").Replace(command))
-	run := ""
 	if i := slices.Index(words, "-run"); i >= 0 && i+1 < len(words) {
 		run = subtests.ReplaceAllString(strings.ReplaceAll(words[i+1], "$$", "$"), "")
 	}
+	return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, "./") || w == "./..." }), run
+}
+
+// covers reports whether a package of a command, such as ./it/..., has a folder.
+func covers(name, folder string) bool {
+	above, below := strings.CutSuffix(name, "/...")
+	return folder == above || below && strings.HasPrefix(folder, above+"/")
+}
+
+// unrunnable says what a command names that does not exist: a package, a test of one, or a test in all of them. It is
+// nil for a command that names no package, or all of them.
+func unrunnable(command string, tests map[string][]string) (wrong []string) {
+	packages, run := parts(command)
 	patterns := strings.Split(run, "|")
 	var all []string
-	for _, name := range words {
-		folder, below := strings.CutSuffix(name, "/...")
-		if !strings.HasPrefix(name, "./") || name == "./..." {
-			continue
-		}
+	for _, name := range packages {
 		var here []string
 		for at := range maps.Keys(tests) {
-			if at == folder || below && strings.HasPrefix(at, folder+"/") {
+			if covers(name, at) {
 				here = append(here, tests[at]...)
 			}
 		}
@@ -127,6 +134,44 @@ func TestCommandsOfDocuments(t *testing.T) {
 	t.Logf("%d commands checked", checked)
 	if checked < 200 {
 		t.Errorf("%d commands are found, want 200 or more", checked)
+	}
+}
+
+// TestEverySizeIsRun holds that each file of tests that asks for the size of its searches has a test in a command of
+// the Makefile or .ci/run at full size: "make searches" names its tests, and a new one would stay a sample for ever.
+func TestEverySizeIsRun(t *testing.T) {
+	root := harness.Root(t)
+	var whole []string // commands at full size, but for those of all packages
+	files := map[string]string{}
+	eachFile(t, root, func(path, text string) {
+		switch {
+		case strings.HasSuffix(path, "_test.go"):
+			if strings.Contains(text, "testsize.Small()") && !strings.HasPrefix(path, "it/") {
+				files[path] = text
+			}
+		case !strings.HasSuffix(path, ".md"):
+			for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+				if strings.Contains(line, "HENCE_TEST_FULL=1") || strings.Contains(line, "HENCE_SIM_SECONDS=") {
+					whole = append(whole, line)
+				}
+			}
+		}
+	})
+	for path, text := range files {
+		folder := "./" + filepath.ToSlash(filepath.Dir(path))
+		runs := func(command string) bool {
+			packages, run := parts(command)
+			return slices.ContainsFunc(packages, func(name string) bool { return covers(name, folder) }) &&
+				slices.ContainsFunc(testFunc.FindAllStringSubmatch(text, -1), func(found []string) bool {
+					return names(run, found[1:])
+				})
+		}
+		if !slices.ContainsFunc(whole, runs) {
+			t.Errorf("%s: no command at full size runs a test of it: name it in make searches", path)
+		}
+	}
+	if len(files) < 15 {
+		t.Errorf("%d files ask for the size, want 15 or more", len(files))
 	}
 }
 
