@@ -87,7 +87,6 @@ Exit code: 0, 1 if something could not be measured, 2 wrong flags, 130 interrupt
 
 // Run measures and prints the report.
 func (c *benchMeasureCmd) Run(ctx context.Context, s Streams) error {
-	words := show.OneAtATime(s.Err)
 	program, err := thisProgram()
 	if err != nil {
 		return err
@@ -97,7 +96,7 @@ func (c *benchMeasureCmd) Run(ctx context.Context, s Streams) error {
 		For: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Shards: c.Shards, Agents: c.Agents,
 		Rate: c.Rate, Mode: c.Mode, Turn: c.Turn, Sidecars: c.Sidecars, Curves: c.Curves, Past: c.Past,
 		Workspaces: c.Workspaces, Program: program,
-		Version: "hence " + binaryVersion(), Progress: words, Terminal: show.IsTerminal(s.Err), Logger: c.logger(words)}
+		Version: "hence " + binaryVersion(), Progress: s.Err, Terminal: show.IsTerminal(s.Err), Logger: c.logger(s.Err)}
 	if err := cfg.Validate(); err != nil {
 		return misused(fmt.Errorf("bench: %w", err))
 	}
@@ -214,7 +213,6 @@ Exit code: 0, 1 if it could not be measured, 2 wrong flags, 3 if something grows
 
 // Run loads, and prints what stayed.
 func (c *benchSoakCmd) Run(ctx context.Context, s Streams) error {
-	words := show.OneAtATime(s.Err)
 	program, err := thisProgram()
 	if err != nil {
 		return err
@@ -226,7 +224,7 @@ func (c *benchSoakCmd) Run(ctx context.Context, s Streams) error {
 			Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication, Partitions: c.Partitions,
 			Data: c.Disk, Runs: c.Runs, For: seconds(c.Seconds), Clients: c.Clients, Shards: c.Shards, Agents: c.Agents,
 			Mode: c.Mode, Turn: c.Turn, Sidecars: c.Sidecars, Program: program, Version: "hence " + binaryVersion(),
-			Progress: words, Terminal: show.IsTerminal(s.Err), Logger: c.logger(words)}}
+			Progress: s.Err, Terminal: show.IsTerminal(s.Err), Logger: c.logger(s.Err)}}
 	if err := cfg.Validate(); err != nil {
 		return misused(fmt.Errorf("bench soak: %w", err))
 	}
@@ -280,8 +278,7 @@ interrupted.`
 
 // Run runs the rows, and prints what they came to.
 func (c *benchTablesCmd) Run(ctx context.Context, s Streams) (err error) {
-	words := show.OneAtATime(s.Err)
-	say, clear := bench.Progress(words, show.IsTerminal(s.Err))
+	say, clear := bench.Progress(s.Err, show.IsTerminal(s.Err))
 	cfg := tables.Config{Papers: c.Paper, Rows: c.Row, Say: say, Commands: "hence bench tables --size " + c.Size,
 		Env: tables.Env{Full: c.Size == "full", Seed: c.Seed, Data: c.Data, Subject: tables.Ours(),
 			Servers: tables.Servers{Postgres: c.Postgres, Redis: c.Redis, SBus: c.SBus}}}
@@ -298,7 +295,7 @@ func (c *benchTablesCmd) Run(ctx context.Context, s Streams) (err error) {
 		if failed != nil {
 			return fmt.Errorf("bench tables: make a folder for journals: %w", failed)
 		}
-		ground := &stand.Stand{Dir: dir, Logger: c.logger(words), Say: say}
+		ground := &stand.Stand{Dir: dir, Logger: c.logger(s.Err), Say: say}
 		defer func() { err = errors.Join(err, ground.Close(), os.RemoveAll(dir)) }()
 		cfg.Ground, cfg.Has = ground, append(cfg.Has, tables.Hence)
 	}

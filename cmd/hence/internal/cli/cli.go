@@ -76,6 +76,7 @@ type quit int
 
 // Main runs the command that args name and returns the exit code.
 func Main(ctx context.Context, args []string, s Streams) (code int) {
+	s.Err = show.OneAtATime(s.Err) // loggers, progress and what a command says meet there
 	defer func() {
 		if r := recover(); r != nil {
 			q, ok := r.(quit)

@@ -73,13 +73,12 @@ failed.`
 
 // Run runs the demo and prints its table.
 func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
-	words := show.OneAtATime(s.Err)
 	cfg := demo.Config{
 		Data: c.Data, Split: c.Split, Agents: c.Agents, Tasks: c.Tasks, Think: c.Think, Seed: c.Seed,
 		Observe: c.Mode == "observe", Order: c.Order, Faults: c.Faults,
 		Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
-		Partitions: c.Partitions, Processes: c.Processes, Together: c.Together, Announce: words, Progress: words,
-		Terminal: show.IsTerminal(s.Err), Logger: c.logger(words),
+		Partitions: c.Partitions, Processes: c.Processes, Together: c.Together, Announce: s.Err, Progress: s.Err,
+		Terminal: show.IsTerminal(s.Err), Logger: c.logger(s.Err),
 	}
 	if c.Processes {
 		if cfg.Program, err = thisProgram(); err != nil {
@@ -99,7 +98,7 @@ func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 		cfg.Records = file
 	}
 	if c.Watch {
-		ctx = watched(ctx, &cfg, words)
+		ctx = watched(ctx, &cfg, s.Err)
 	}
 	report, err := demo.Run(ctx, cfg)
 	if err != nil {

@@ -100,8 +100,14 @@ func IsTerminal(w io.Writer) bool {
 // Colourful says whether a stream is for people who have not asked for plain text.
 func Colourful(w io.Writer) bool { return IsTerminal(w) && os.Getenv("NO_COLOR") == "" }
 
-// OneAtATime lets several, such as progress and a log, write to one stream: each Write is whole.
-func OneAtATime(w io.Writer) io.Writer { return &oneAtATime{w: w} }
+// OneAtATime lets several, such as progress and logs, write to one stream: each Write is whole. A file does that
+// itself; it stays one, since only a file can be a terminal or a program's output.
+func OneAtATime(w io.Writer) io.Writer {
+	if file, ok := w.(*os.File); ok {
+		return file
+	}
+	return &oneAtATime{w: w}
+}
 
 type oneAtATime struct {
 	mu sync.Mutex

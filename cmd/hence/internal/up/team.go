@@ -43,9 +43,9 @@ type member struct {
 // Config is what a team is made of.
 type Config struct {
 	Agents   []agentfile.Agent
-	Sidecars []sidecar.Config // of each agent, without folder, logger and tracer
-	Out      io.Writer        // what the programs print, their names in front; nil: to Err
-	Err      io.Writer
+	Sidecars []sidecar.Config             // of each agent, without folder, logger and tracer
+	Out      io.Writer                    // what the programs print, their names in front; nil: to Err
+	Err      io.Writer                    // which loggers write to, too: one at a time
 	Without  []string                     // variables that no program is given
 	Logger   func(io.Writer) *slog.Logger // of a sidecar
 	Grace    time.Duration                // from a program's being told to end to its being killed
@@ -84,10 +84,9 @@ type Summary struct {
 // New returns a team that is not started.
 func New(c Config) *Team {
 	t := &Team{config: c, stopping: make(chan struct{})}
-	err := show.OneAtATime(c.Err)
-	out, colours := err, show.Colourful(c.Err)
+	out := c.Err
 	if c.Out != nil {
-		out, colours = show.OneAtATime(c.Out), show.Colourful(c.Out)
+		out = show.OneAtATime(c.Out)
 	}
 	width := 0
 	for _, a := range c.Agents {
@@ -95,8 +94,8 @@ func New(c Config) *Team {
 	}
 	for i, a := range c.Agents {
 		t.members = append(t.members, member{Agent: a, config: c.Sidecars[i], signals: make(chan os.Signal, 8),
-			out: newPrefixed(out, a.Name, width, i, colours),
-			err: newPrefixed(err, a.Name, width, i, show.Colourful(c.Err))})
+			out: newPrefixed(out, a.Name, width, i, show.Colourful(out)),
+			err: newPrefixed(c.Err, a.Name, width, i, show.Colourful(c.Err))})
 	}
 	return t
 }
