@@ -14,7 +14,7 @@ type shardLog struct {
 	forgotten Seq                  // a shard that is not in the log may have been written up to here
 }
 
-// shardPast is the contents of one shard. Once it is empty it is in the log no more, and stays empty.
+// shardPast is the contents of one shard. Once it is empty the log no longer has it, and it stays empty.
 type shardPast struct {
 	scope Scope
 	list  []ShardVersion  // by Seq. Invariant: the first is what stood at the horizon, as far as that is known

@@ -137,7 +137,7 @@ func (c *Chain) Add(offset int64, ev *topology.Event) (done bool, err error) {
 	case ev.Chunk.Of != c.ref.SHA256:
 		return false, c.wrong(offset, "it is of another content")
 	case ev.Chunk.At > c.next:
-		// They were written one after the other, so the one between is in the log no more.
+		// They were written one after the other, so the log no longer has the one between.
 		return false, c.wrong(offset, "the part before it is missing")
 	case int64(len(ev.Content)) != size || sequencer.Hash(sha256.Sum256(ev.Content)) != ev.SHA256:
 		return false, c.wrong(offset, "it is damaged: size or hash differ")

@@ -64,7 +64,7 @@ func (r *Refusal) Error() string {
 		lines = append(lines, f.Text(r.File))
 	}
 	if r.More {
-		lines = append(lines, "and more: mend these first")
+		lines = append(lines, "and more: fix these first")
 	}
 	return strings.Join(lines, "\n")
 }

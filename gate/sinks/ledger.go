@@ -141,7 +141,7 @@ func (l *Ledger) URL() string { return "http://" + l.Addr() }
 // Addr is its host:port.
 func (l *Ledger) Addr() string { return l.listen.Addr().String() }
 
-// Close stops it, requests that wait are done no more, and returns when everything of it has ended.
+// Close stops it, requests that wait are not done, and returns when everything of it has ended.
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	l.stop() // under the lock: no request begins from here on

@@ -129,7 +129,7 @@ func Parse(data []byte, fixes Fixes) (root *Node, problem *Problem) {
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		p, what := syntaxError(err)
-		return refuse(p, what, "mend the YAML there (indentation, quotes, a missing colon)")
+		return refuse(p, what, "correct the YAML there (indentation, quotes, a missing colon)")
 	}
 	var body ast.Node
 	for _, doc := range file.Docs {

@@ -266,7 +266,7 @@ func TestApproveBeforeTheHook(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	}))
-	t.Cleanup(hook.Close) // once a has stopped, and asks no more
+	t.Cleanup(hook.Close) // once a has stopped, and no longer asks
 	a := start(t, "a", log.Door(), withTools(world), func(c *setup) {
 		c.Hook = Hook{URL: hook.URL, Timeout: time.Minute}
 	})

@@ -128,7 +128,7 @@ func missing(rev view.Revision) error {
 	switch {
 	case rev.Lost:
 		return api.Problemf(api.CodeForgotten, "the content is what decision %d wrote, which a retraction put back or "+
-			"deltas rest on, and the log has that no more: write the shard again", rev.From)
+			"deltas rest on, and the log no longer has that: write the shard again", rev.From)
 	case rev.Lacks:
 		return view.BeingFetched(view.Lack{At: rev.At, From: rev.From})
 	}

@@ -169,7 +169,7 @@ func TestViewGoesOnWhileItFetches(t *testing.T) {
 	}
 }
 
-// What the log has no more is a problem, and no empty or other content; a list says so, and a write mends it.
+// What the log no longer has is a problem, and no empty or other content; a list says so, and a write mends it.
 func TestRestoredIsGone(t *testing.T) {
 	log := newLog()
 	bad, _, _ := overwritten(t, log)
@@ -194,7 +194,7 @@ func TestRestoredIsGone(t *testing.T) {
 	}
 }
 
-// What the log has no more is in the table of scopes, for a sidecar that fetches it and for one that begins with it;
+// What the log no longer has is in the table of scopes, for a sidecar that fetches it and for one that begins with it;
 // a further write and its retraction name the decision that carried it at first.
 func TestRestoredFromTheTable(t *testing.T) {
 	log := newLog()

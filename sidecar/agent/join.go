@@ -234,7 +234,7 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) (nowhere []sequ
 		} else if t != nil {
 			t.final, t.clean = t.final || o.Final, t.clean || view.ReleasedAll(o)
 		}
-		s.settle.ObserveDebt(o)
+		s.settle.ObserveSettlement(o)
 		return o.Seq >= s.view.At()
 	})
 	s.log.Info("the log was read for how the former session's transactions ended", "count", len(records),
@@ -308,7 +308,7 @@ const maxResolves = 3
 // keepLearned puts what a start has learned into the journal, before the session that it rests on.
 func (s *Agent) keepLearned() error {
 	if s.unnoted {
-		if err := s.delivery.Record(journal.RecordUntold, journal.UntoldRecord{Owed: true}); err != nil {
+		if err := s.delivery.Record(journal.RecordNotice, journal.NoticeRecord{Owed: true}); err != nil {
 			return err
 		}
 		s.unnoted = false

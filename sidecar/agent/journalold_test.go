@@ -24,7 +24,7 @@ func asOlder(t *testing.T, dir string, written time.Time) string {
 	defer file.Close()
 	_, _, err := journal.Scan(file, func(r []byte) error {
 		switch r[0] {
-		case journal.RecordOf, journal.RecordJoining, journal.RecordWaits, journal.RecordUntold:
+		case journal.RecordOf, journal.RecordJoining, journal.RecordWaits, journal.RecordNotice:
 		default:
 			records = append(records, journal.Entry{Kind: r[0], Body: slices.Clone(r[1:])})
 		}

@@ -38,8 +38,8 @@ func (r *reading) lacks() []view.Lack {
 	return out
 }
 
-// fetched waits until a reading of the view shows no content that is not there yet. Of what the log has no more a list
-// says so, and a read of it is refused: no empty content may be taken for it.
+// fetched waits until all content that a reading of the view shows is there. Where the log no longer has it, a list
+// says so and a read is refused: no empty content may be taken for it.
 func (s *Agent) fetched(ctx context.Context, look func() *reading) error {
 	return s.wholeView(ctx, func() []view.Lack { return look().lacks() })
 }
@@ -49,7 +49,7 @@ func (s *Agent) wholeView(ctx context.Context, missing func() []view.Lack) (err 
 	if len(missing()) == 0 {
 		return nil
 	}
-	s.loop.Do(func() { err = s.view.Whole(ctx, missing) }) // the log may have it no more, or be away
+	s.loop.Do(func() { err = s.view.Whole(ctx, missing) }) // the log may no longer have it, or be away
 	return err
 }
 

@@ -163,8 +163,8 @@ func (r *registry) replace(server string, tools map[string]string) {
 	r.servers[server] = maps.Clone(tools)
 }
 
-// announceTool changes an entry and tells the log, as long as that takes: a request that waits no more leaves nothing
-// of which the log says one thing and the registry another.
+// announceTool changes an entry and tells the log, as long as that takes: a caller that times out leaves nothing of
+// which the log says one thing and the registry another.
 func (s *Agent) announceTool(ctx context.Context, server, name, signature string) (*api.Tool, error) {
 	back, err := s.registry.set(server, name, signature)
 	if err != nil {

@@ -167,7 +167,7 @@ func unlisted(t *testing.T, log *memlog.Log, world *sink, leave func(a *rig) str
 }
 
 // What came of a further try, and could not be listed, does not hide what a retraction has left since.
-func TestUntoldBeforeRetraction(t *testing.T) {
+func TestUnpublishedBeforeRetraction(t *testing.T) {
 	log, world := newLog(), newSink()
 	a, _, tx := unlisted(t, log, world, func(a *rig) string { return heldBack(t, a, world, "unmail", "") })
 	retractNow(t, log, a, tx)
@@ -185,7 +185,7 @@ func TestUntoldBeforeRetraction(t *testing.T) {
 }
 
 // A further try that was answered, and whose sidecar ended before the list said so, is not made again.
-func TestUntoldSurvives(t *testing.T) {
+func TestUnpublishedSurvives(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(t *testing.T, a *rig, world *sink) string
 		world []string

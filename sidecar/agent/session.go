@@ -135,7 +135,7 @@ func (s *Agent) toldReadsLost(talk string) error {
 	if !s.notice.Owed || s.notice.Told[talk] {
 		return nil
 	}
-	if err := s.delivery.Record(journal.RecordUntold, journal.UntoldRecord{Owed: true,
+	if err := s.delivery.Record(journal.RecordNotice, journal.NoticeRecord{Owed: true,
 		Told: []string{talk}}); err != nil {
 		return err
 	}

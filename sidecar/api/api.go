@@ -91,7 +91,7 @@ type Item struct {
 	Writer    string `json:"writer,omitempty"`
 	MediaType string `json:"media_type,omitempty"`
 	Size      int64  `json:"size"`
-	Lost      bool   `json:"lost,omitempty"` // a retraction put it back, and the log has its content no more
+	Lost      bool   `json:"lost,omitempty"` // a retraction put it back, and the log no longer has its content
 }
 
 // List answers GET /v1/workspaces/{workspace}/shards and the versions of one shard.

@@ -199,7 +199,7 @@ func (t *work) settleEffects(atMs int64) {
 		switch e.ChangedMs = atMs; {
 		case !t.committed:
 			e.State = effectDropped
-		case t.clean: // what a former try or owner said counts no more
+		case t.clean: // what a former try or owner said no longer counts
 			if e.State = effectReleased; e.unsent {
 				e.Detail = ""
 			}

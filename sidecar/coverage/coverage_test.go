@@ -58,7 +58,7 @@ func TestBounds(t *testing.T) {
 		l.Read("two", fmt.Sprint(i), time.Time{})
 	}
 	if l.Read("two", "new", time.Time{}); !l.InStep("two", "new", 0) {
-		t.Error("a conversation that has read much has its newest read no more")
+		t.Error("a conversation that has read much no longer has its newest read")
 	}
 	for range 100 {
 		l.Read("once", "x", time.Time{})

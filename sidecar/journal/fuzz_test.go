@@ -61,7 +61,7 @@ func FuzzLedger(f *testing.F) {
 		{RecordSettled, []byte(`{"tx":"a.3.1","clean":true}`)},
 		{RecordKey, []byte(`{"key":"k"}`)},
 		{RecordTalk, []byte(`{"talk":"t"}`)},
-		{RecordUntold, []byte(`{"owed":true}`)},
+		{RecordNotice, []byte(`{"owed":true}`)},
 		{recordReader, []byte(`{"token":"r"}`)},
 		{RecordOwn, []byte(`{"tx":"a.3.1"}`)},
 	} {

@@ -42,8 +42,8 @@ func (l *Ledger) learned(kind byte, body []byte) error {
 			return err
 		}
 		l.Waits = &r
-	case RecordUntold:
-		var r UntoldRecord
+	case RecordNotice:
+		var r NoticeRecord
 		if err := json.Unmarshal(body, &r); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (l *Ledger) addLearned(add func(kind byte, v any) error) (err error) {
 		err = errors.Join(err, add(RecordWaits, l.Waits))
 	}
 	if l.Notice.Owed {
-		err = errors.Join(err, add(RecordUntold, l.Notice.Record()))
+		err = errors.Join(err, add(RecordNotice, l.Notice.Record()))
 	}
 	return err
 }
@@ -128,15 +128,15 @@ func (n *Notice) Tell(talk string, heard bool) {
 	}
 }
 
-// UntoldRecord says that every conversation is owed a 410; with names, that these have had it, and others are owed it
+// NoticeRecord says that every conversation is owed a 410; with names, that these have had it, and others are owed it
 // as before. An older release says so with Owed false, of the only conversation that it had.
-type UntoldRecord struct {
+type NoticeRecord struct {
 	Owed bool
 	Told []string `json:",omitempty"`
 }
 
 // apply takes a record of the journal. One without names is of a further loss.
-func (n *Notice) Apply(r UntoldRecord) {
+func (n *Notice) Apply(r NoticeRecord) {
 	if len(r.Told) == 0 {
 		*n = Notice{}
 	}
@@ -147,4 +147,4 @@ func (n *Notice) Apply(r UntoldRecord) {
 }
 
 // Record is what the journal has to say of it.
-func (n *Notice) Record() UntoldRecord { return UntoldRecord{Owed: n.Owed, Told: n.Order} }
+func (n *Notice) Record() NoticeRecord { return NoticeRecord{Owed: n.Owed, Told: n.Order} }

@@ -37,7 +37,7 @@ const (
 	recordReader    = 'N' // a reader beside the conversations, or what it was given
 	recordFormer    = 'X' // the names of readers that are forgotten
 	recordEmptied   = 'Z' // what readers were given was taken away: their logs have ended
-	RecordUntold    = 'G' // a 410 is owed: what the agent read before is lost; or conversations have had it
+	RecordNotice    = 'G' // a 410 is owed: what the agent read before is lost; or conversations have had it
 )
 
 // keptDecided is how many decided transactions a ledger remembers, so that a restarted sidecar can answer for them.
@@ -202,7 +202,7 @@ func (l *Ledger) apply(record []byte) error {
 	switch kind {
 	case RecordOf:
 		return json.Unmarshal(body, &l.Of)
-	case RecordJoining, RecordWaits, RecordUntold:
+	case RecordJoining, RecordWaits, RecordNotice:
 		return l.learned(kind, body)
 	case RecordJoined:
 		var j JoinedRecord

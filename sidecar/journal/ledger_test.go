@@ -192,7 +192,7 @@ func TestLooseReadsOfARefusal(t *testing.T) {
 func TestToldConversationsAreBounded(t *testing.T) {
 	record := func(l *Ledger, r string) {
 		t.Helper()
-		if err := l.apply([]byte(string(byte(RecordUntold)) + r)); err != nil {
+		if err := l.apply([]byte(string(byte(RecordNotice)) + r)); err != nil {
 			t.Fatal(err)
 		}
 	}

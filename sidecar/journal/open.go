@@ -82,10 +82,10 @@ func owe(j *File, l *Ledger) error {
 	if l.Notice.Owed && len(l.Notice.Told) == 0 { // it is in the journal
 		return nil
 	}
-	body, err := json.Marshal(UntoldRecord{Owed: true})
+	body, err := json.Marshal(NoticeRecord{Owed: true})
 	if err != nil {
 		return fmt.Errorf("encode a journal record: %w", err)
 	}
 	l.Notice.Owe()
-	return j.append(RecordUntold, body)
+	return j.append(RecordNotice, body)
 }

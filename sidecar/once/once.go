@@ -304,7 +304,7 @@ func (k *Keys) forget() {
 	}
 }
 
-// drop forgets a key that is in order no more; k.mu is held.
+// drop forgets a key that is no longer in order; k.mu is held.
 func (k *Keys) drop(e *keyed) {
 	e.answer = nil
 	k.size -= e.size

@@ -9,7 +9,7 @@ import (
 )
 
 // keeper is a processor of the partition: the real replica, with a state that is written now and then. Several run at
-// once: one that owns the partition, one that does not know yet that it owns it no more, one of a second group. What
+// once: one that owns the partition, one that does not know yet that it no longer owns it, one of a second group. What
 // none of them has published no view sees, and none of their ticks no time passes.
 type keeper struct {
 	*dice

@@ -49,7 +49,7 @@ func (v *View) recall(s *shard, scope sequencer.Scope, r *Revision) {
 // errFetching is why a content is not there before it was tried.
 var errFetching = errors.New("it is being fetched")
 
-// fill gives a revision its content; nil: the log has it no more. A revision that was forgotten meanwhile needs none.
+// fill gives a revision its content; nil: the log no longer has it. A revision forgotten meanwhile needs none.
 func (v *View) fill(l Lack, w *sequencer.ShardWrite) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -84,7 +84,7 @@ func (v *View) allLacks() []Lack {
 // FetchContents fetches what retractions have put back, beside the view, which goes on. Since logic 3 a turn's
 // decision names the one that carries the content. The view takes it from a revision that it still has; else the log
 // is followed from the oldest such decision to the newest, once for all that are missing then. A read of such a
-// shard waits for restoreWait. What the log has no more is in the row of the table of scopes, or it is lost: then a
+// shard waits for restoreWait. What the log no longer has is in the row of the table of scopes, or it is lost: then a
 // read is `forgotten` and a list says so.
 func (v *View) FetchContents(ctx context.Context, log Source, say *slog.Logger) {
 	pause := PauseLeast
@@ -144,8 +144,8 @@ var (
 	errNowhere = errors.New("no decision of the log carries it")
 	// errHave ends the following of the log once all is here.
 	errHave = errors.New("it is here")
-	// errTableBehind: what the log has no more may be in the table, which is to show that retraction first.
-	errTableBehind = errors.New("the log has it no more, and the table of scopes is behind")
+	// errTableBehind: what the log no longer has may be in the table, which is to show that retraction first.
+	errTableBehind = errors.New("the log no longer has it, and the table of scopes is behind")
 )
 
 // fetch brings some contents in one reading of the log, however many they are.
@@ -154,7 +154,7 @@ type fetch struct {
 	log  Source
 	say  *slog.Logger
 	left []Lack             // by the decision that carries them
-	rows *topology.Snapshot // what the table has, once the log had something no more
+	rows *topology.Snapshot // what the table has, once the log no longer had something
 }
 
 // pass follows the log from the first decision that is left to the last, or to one that is gone.

@@ -387,7 +387,7 @@ func (v *View) install(scope sequencer.Scope, x *sequencer.Writes, count *topolo
 	return true
 }
 
-// lose notes that the log has what a shard's deltas rest on no more: who reads it is told, until it is written.
+// lose notes that the log no longer has what a shard's deltas rest on: who reads it is told, until it is written.
 func (v *View) lose(scope sequencer.Scope) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

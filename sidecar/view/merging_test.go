@@ -282,8 +282,8 @@ func TestMergedViews(t *testing.T) {
 	}
 }
 
-// TestMergedViewRefolds takes a delta out that the table has no more one by one: the view works the shard out once
-// more from the log, and says that it is lost where the log has it no more.
+// TestMergedViewRefolds takes a delta out that the table no longer has one by one: the view works the shard out once
+// more from the log, and says that it is lost where the log no longer has it.
 func TestMergedViewRefolds(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		p := &past{rng: rand.New(rand.NewPCG(1, 1)), stands: map[sequencer.Scope][]stood{}}

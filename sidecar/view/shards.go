@@ -29,7 +29,7 @@ type Revision struct {
 	// lacks, it was not fetched yet, and media, content and ref are not known.
 	From  sequencer.Seq
 	Lacks bool
-	Lost  bool // the log has it no more
+	Lost  bool // the log no longer has it
 
 	deltas bool // deltas are in the content
 }

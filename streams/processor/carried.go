@@ -20,7 +20,7 @@ import (
 // hence.txs, a second one made rows of that. Where such a release ended, its groups have committed decisions whose
 // rows are not made. So a partition's new owner reads what is left of the former topic first. All of it is there:
 // a decision was committed behind the acknowledgement of what was carried over, and a former owner that still carries
-// can commit no more, so what it carries late comes again from hence.decisions. Topics of that time are kept for a
+// can no longer commit, so what it carries late comes again from hence.decisions. Topics of that time are kept for a
 // week and may be deleted by hand once all processors are of this release; new installations have none.
 
 // takeCarried gives take each record that a group has not read of a former topic's partition, and returns when Kafka

@@ -11,7 +11,7 @@ import (
 )
 
 // What a former release carried over and did not read is in the rows, once and before what comes: the release had
-// committed the decisions, and has made no rows of them. Then the group reads the former topics no more.
+// committed the decisions, and has made no rows of them. Then the group no longer reads the former topics.
 func TestRowsOfWhatWasCarriedOver(t *testing.T) {
 	w := teststreams.New(t)
 	cl := w.Kafka()

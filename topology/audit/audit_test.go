@@ -545,7 +545,7 @@ func TestNoFinding(t *testing.T) {
 			m.topics[topology.TopicIntents] = m.topics[topology.TopicIntents][9:]
 			m.starts[topology.TopicDecisions], m.starts[topology.TopicIntents] = 30, 9
 		}, 0, func(r *Report) bool { return r.Decisions.From == 31 && r.NotFolded != "" && r.Recomputed.To == 0 }},
-		"seals of a log that is no more": {func(_ *testing.T, m *made) {
+		"seals of a log that is gone": {func(_ *testing.T, m *made) {
 			s, _ := topology.DecodeLogSeal(m.topics[topology.TopicSeals][0].Value)
 			s.Log, s.Former = "former", topology.HashLogSeal(nil)
 			value, _ := topology.EncodeLogSeal(s)

@@ -180,9 +180,9 @@ func (b *Builder) registered(o *sequencer.Outcome) {
 	}
 }
 
-// seal is the intent with the footprint that was decided, as far as there was one; the transaction is open no more. Of
-// several the hash says which; the intent that a decision names may be a later one that was refused. Where none has
-// the hash (a logic before 4 leaves fields out of it) it is the last.
+// seal is the intent with the footprint that was decided, as far as there was one, of a transaction that is no longer
+// open. Of several the hash says which; the intent that a decision names may be a later one that was refused. Where
+// none has the hash (a logic before 4 leaves fields out of it) it is the last.
 func (b *Builder) seal(o *sequencer.Outcome) (in *sequencer.Intent, granted []sequencer.Scope) {
 	if t := b.open[o.Tx]; t != nil {
 		granted = t.granted

@@ -349,8 +349,8 @@ func (s *Settler) leftSince(rows []topology.Unsettled, now time.Time) (out []tim
 	return out
 }
 
-// since is from when on no former owner of a debt has begun a call.
-func (d *debt) since(now time.Time, claim gate.Claim) time.Time {
+// since is from when on no former owner of a transaction has begun a call.
+func (d *unsettled) since(now time.Time, claim gate.Claim) time.Time {
 	if claim == gate.ClaimStranger && !d.freed.IsZero() {
 		return d.freed
 	}
@@ -370,7 +370,7 @@ type awaited struct {
 	due time.Time // when this sidecar adopts them, unless another one has
 }
 
-// observeNamed notes the orphans that a retraction waits for, and forgets those that wait no more.
+// observeNamed notes the orphans that a retraction waits for, and forgets those that no longer wait.
 //
 // Each sidecar sees the same decision, and the first adoption in the log counts. So that they do not all append one,
 // the owner of the member that waits is the first; where that has no owner, the sidecar that asked for the retraction.

@@ -39,7 +39,7 @@ func TestBoundCountsFromLastOwner(t *testing.T) {
 // after the first look is settled, too: the log is read again then, and nothing is settled before.
 func TestAdoptedIsReadOnceFreed(t *testing.T) {
 	s := alone(t)
-	d := &debt{tx: api.TxName("b", 5, 1), seq: 6, grantsTo: 6, freed: s.clock.Steady().Add(time.Hour)}
+	d := &unsettled{tx: api.TxName("b", 5, 1), seq: 6, grantsTo: 6, freed: s.clock.Steady().Add(time.Hour)}
 	look := func() (effects []gate.Progress, waits bool) {
 		effects, claim, err := s.owed(t.Context(), d, 7)
 		if err != nil || claim != gate.ClaimStranger {

@@ -29,7 +29,7 @@ func (s *Settler) Told(id sequencer.TxID, told *sequencer.Settle) error {
 			"unresolved after %s without a word: it is settled by that; look at the list of residues", id,
 			s.limits.SettlementWait)
 	}
-	if d := s.debts[id]; d != nil {
+	if d := s.unsettled[id]; d != nil {
 		d.agentUntil = time.Time{}
 	}
 	return nil
@@ -43,7 +43,7 @@ func sameTold(a, b *sequencer.Settle) bool {
 
 // ownSettled is what the agent's own acts add to the settlement of an aborted transaction. wait: the agent has not
 // said yet, and may still; after the bound its acts are unresolved.
-func (s *Settler) ownSettled(ctx context.Context, d *debt, effects []gate.Progress,
+func (s *Settler) ownSettled(ctx context.Context, d *unsettled, effects []gate.Progress,
 	claim gate.Claim) (made gate.Settlement, wait bool, err error) {
 	own, told := s.delivery.OwnOf(d.tx)
 	journalled := len(own) > 0
@@ -85,7 +85,7 @@ func behind(effects []gate.Progress) (next uint32) {
 
 // noWord is what a settlement goes by when the agent has said nothing in time: its acts are unresolved. Nil: the
 // agent may still say it. The end of the wait is journalled first, so that a later word is refused.
-func (s *Settler) noWord(d *debt, own []sequencer.Scope, journalled bool) (*sequencer.Settle, error) {
+func (s *Settler) noWord(d *unsettled, own []sequencer.Scope, journalled bool) (*sequencer.Settle, error) {
 	if _, told := s.delivery.OwnOf(d.tx); told != nil {
 		return told, nil
 	}

@@ -15,7 +15,7 @@ type Probe struct{ *Settler }
 // Alone lets the settler know that no former process is left; what it holds back for one it goes on with soon.
 func (p Probe) Alone(soon time.Duration) {
 	p.formers.strangersSince = time.Time{}
-	for _, d := range p.debts {
+	for _, d := range p.unsettled {
 		d.notBefore = p.clock.Steady().Add(soon)
 	}
 }
@@ -23,13 +23,13 @@ func (p Probe) Alone(soon time.Duration) {
 // StrangersUntil is when no former process has a lease any more. Held: a transaction is not settled before.
 func (p Probe) StrangersUntil(id sequencer.TxID) (until time.Time, held bool) {
 	until = p.formers.strangersUntil()
-	d := p.debts[id]
+	d := p.unsettled[id]
 	return until, d != nil && until.After(p.clock.Steady()) && d.notBefore.Equal(until)
 }
 
 // AgentUntil is how long an agent may still say what it did in a transaction; zero: it was not asked.
 func (p Probe) AgentUntil(id sequencer.TxID) time.Time {
-	if d := p.debts[id]; d != nil && d.agentAsked {
+	if d := p.unsettled[id]; d != nil && d.agentAsked {
 		return d.agentUntil
 	}
 	return time.Time{}
@@ -37,12 +37,12 @@ func (p Probe) AgentUntil(id sequencer.TxID) time.Time {
 
 // Settle tries a settlement once.
 func (p Probe) Settle(ctx context.Context, id sequencer.TxID) error {
-	return p.settleOnce(ctx, p.debts[id], p.session.Incarnation())
+	return p.settleOnce(ctx, p.unsettled[id], p.session.Incarnation())
 }
 
 // Append tells the log of a settlement.
 func (p Probe) Append(ctx context.Context, id sequencer.TxID, made gate.Settlement) error {
-	return p.appendSettlement(ctx, p.debts[id], made, p.session.Incarnation())
+	return p.appendSettlement(ctx, p.unsettled[id], made, p.session.Incarnation())
 }
 
 // Ended sets since when an incarnation is over, and has the settler look for what it left.
@@ -79,7 +79,7 @@ func (p Probe) Asked(of sequencer.TxID) { p.askedToRetract(of) }
 
 // NoWord is what a settlement goes by once an agent's time to say what it did is over.
 func (p Probe) NoWord(id sequencer.TxID, own ...sequencer.Scope) (*sequencer.Settle, error) {
-	return p.noWord(&debt{tx: id, agentAsked: true}, own, true)
+	return p.noWord(&unsettled{tx: id, agentAsked: true}, own, true)
 }
 
 // Logged are a transaction's calls as the log has them.

@@ -27,7 +27,7 @@ func (s *Settler) observeTurn(o *sequencer.Outcome) {
 }
 
 // learn finds out what is owed of a transaction that was adopted. gone: nothing is, or nothing yet.
-func (s *Settler) learn(ctx context.Context, d *debt) (gone bool, err error) {
+func (s *Settler) learn(ctx context.Context, d *unsettled) (gone bool, err error) {
 	known := d.known
 	if known {
 		return false, nil
@@ -46,14 +46,14 @@ func (s *Settler) learn(ctx context.Context, d *debt) (gone bool, err error) {
 		}
 	}
 	if err == nil {
-		delete(s.debts, d.tx) // it is final
+		delete(s.unsettled, d.tx) // it is final
 	}
 	return true, err
 }
 
 // take notes what is owed of a transaction. A member of a cone whose turn has not come is owed nothing yet: the view
 // shows when it comes.
-func (s *Settler) take(d *debt, r topology.Unsettled) bool {
+func (s *Settler) take(d *unsettled, r topology.Unsettled) bool {
 	if !d.known { // a task may be at work with what was known before
 		d.committed, d.known = r.Phase != sequencer.PhaseAborted, true
 	}
@@ -61,14 +61,14 @@ func (s *Settler) take(d *debt, r topology.Unsettled) bool {
 		return true
 	}
 	if d.turn = d.turn || r.Turn != 0; !d.turn {
-		delete(s.debts, d.tx)
+		delete(s.unsettled, d.tx)
 	}
 	return d.turn
 }
 
 // owed is what is known of a transaction's calls, and the ground on which they are settled here: as the live
 // incarnation that made them, as the successor of a dead process with its whole journal, or from the log alone.
-func (s *Settler) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
+func (s *Settler) owed(ctx context.Context, d *unsettled, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
 	turn := d.turn
 	effects, kept := s.delivery.Owed(d.tx)
 	if _, issuer, _, _ := api.OwnerOf(d.tx); kept.Known && kept.Stripped && issuer < s.formers.First() {
@@ -199,7 +199,8 @@ func (s *Settler) refill(ctx context.Context, id sequencer.TxID, kept []gate.Pro
 // complete adds what a crash of the machine may have taken from the journal: its last records, but none before a call
 // that can be made only once, which are on the disk before it begins. So what the journal lacks of a call is asked of
 // the log, and one that its sink knows by a key may have begun whatever the marks say.
-func (s *Settler) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]gate.Progress, gate.Claim, error) {
+func (s *Settler) complete(ctx context.Context, d *unsettled, kept []gate.Progress,
+) ([]gate.Progress, gate.Claim, error) {
 	logged, err := s.logged(ctx, d.tx)
 	if err != nil {
 		return nil, gate.ClaimSuccessor, err
@@ -226,7 +227,7 @@ func (s *Settler) complete(ctx context.Context, d *debt, kept []gate.Progress) (
 
 // withGrants leaves out eager calls that the log never granted: they cannot have left. Who knows no more of one would
 // else repeat it under its key to find out, and move what another transaction holds.
-func (s *Settler) withGrants(ctx context.Context, d *debt, effects []gate.Progress) ([]gate.Progress, error) {
+func (s *Settler) withGrants(ctx context.Context, d *unsettled, effects []gate.Progress) ([]gate.Progress, error) {
 	unheard := func(p gate.Progress) bool {
 		return p.Tool.Class.Eager() && !p.Started && p.Answer == nil && !p.GivenUp
 	}
@@ -246,7 +247,7 @@ func (s *Settler) withGrants(ctx context.Context, d *debt, effects []gate.Progre
 
 // readGrants reads in the log what was granted to a decided transaction for writing: from where it began, or, where
 // that is not known, from its session's join. A try goes on where the one before it ended: so a long log ends, too.
-func (s *Settler) readGrants(ctx context.Context, d *debt) error {
+func (s *Settler) readGrants(ctx context.Context, d *unsettled) error {
 	if d.grantsTo == 0 {
 		_, d.grantsTo, _, _ = api.OwnerOf(d.tx)
 		if base, known := s.own.Base(d.tx); known {
@@ -284,7 +285,7 @@ func lostForGood(err error) bool {
 }
 
 // settleUnknown settles a transaction when what it did is unknown: a settlement always ends.
-func (s *Settler) settleUnknown(ctx context.Context, d *debt, inc sequencer.Seq, why error) error {
+func (s *Settler) settleUnknown(ctx context.Context, d *unsettled, inc sequencer.Seq, why error) error {
 	s.log.Error("what a transaction did is lost: it is settled as unresolved", "tx", string(d.tx), "cause", why)
 	unknown := gate.Tool{Name: "unknown", Class: sequencer.ClassIrreversible}
 	made := gate.Settlement{
@@ -305,7 +306,7 @@ func (p *policy) FromLog(id sequencer.TxID, events []*topology.Event) ([]gate.Pr
 
 // mustWait holds a settlement back as long as a call that its former owner made may still land. The first try that it
 // lets go on has waited: the gate need not. At later ones the gate waits for what our own earlier try may have left.
-func (s *Settler) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
+func (s *Settler) mustWait(d *unsettled, effects []gate.Progress, claim gate.Claim) bool {
 	now := s.clock.Steady()
 	if claim == gate.ClaimStranger && !d.heard { // until then one may begin, and say so in the log
 		d.notBefore = s.silentFrom(d)
@@ -327,9 +328,9 @@ func (s *Settler) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) b
 	return false
 }
 
-// silentFrom is when the last process that may still begin a call of a debt loses its lease: a former one of this
-// agent or, of what was adopted, a former owner. What the log says before that time is not complete.
-func (s *Settler) silentFrom(d *debt) time.Time {
+// silentFrom is when the last process that may still begin a call of a transaction loses its lease: a former one of
+// this agent or, of what was adopted, a former owner. What the log says before that time is not complete.
+func (s *Settler) silentFrom(d *unsettled) time.Time {
 	until := s.formers.strangersUntil()
 	if d.freed.After(until) {
 		return d.freed

@@ -19,7 +19,7 @@ func TestBrokenOffMayLand(t *testing.T) {
 	begun.Started = true
 	for claim, want := range map[gate.Claim]bool{gate.ClaimOwn: false, gate.ClaimSuccessor: false} {
 		effects := []gate.Progress{begun, call}
-		if s.mustWait(&debt{tx: "a.1.1"}, effects, claim) {
+		if s.mustWait(&unsettled{tx: "a.1.1"}, effects, claim) {
 			t.Errorf("%v: it waits", claim)
 		}
 		if effects[0].Waited != want || !effects[1].Waited {
@@ -27,7 +27,7 @@ func TestBrokenOffMayLand(t *testing.T) {
 		}
 	}
 	begun.Incarnation = sequencer.Seq(0) // of a process before this one: the settlement itself is held back
-	d := &debt{tx: "a.1.1"}
+	d := &unsettled{tx: "a.1.1"}
 	if !s.mustWait(d, []gate.Progress{begun}, gate.ClaimSuccessor) {
 		t.Error("a call of a former process is not waited for")
 	}

@@ -18,7 +18,7 @@ import (
 
 // publishResidue puts what could not be made clean on the list before the log hears of the settlement: a crash in
 // between writes it again under the same key.
-func (s *Settler) publishResidue(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+func (s *Settler) publishResidue(ctx context.Context, d *unsettled, made gate.Settlement, inc sequencer.Seq) error {
 	if err := s.publishRetracted(ctx, d); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *Settler) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 }
 
 // callStands is how a call stands once its transaction is settled; empty: of something that is no call.
-func (s *Settler) callStands(d *debt, index uint32) string {
+func (s *Settler) callStands(d *unsettled, index uint32) string {
 	p, known := s.delivery.Call(d.tx, index)
 	if !known {
 		return ""
@@ -100,7 +100,7 @@ const observedTool = "observed"
 
 // publishDoubts lists the scopes where the log did not believe a settlement that said clean: another transaction
 // changed them too, while the workspace observed and let both.
-func (s *Settler) publishDoubts(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+func (s *Settler) publishDoubts(ctx context.Context, d *unsettled, made gate.Settlement, inc sequencer.Seq) error {
 	doubtful := d.doubtful
 	next := uint32(0)
 	var said []sequencer.Scope
@@ -130,7 +130,7 @@ const heldRetracted = "its transaction is retracted"
 // publishRetracted returns once the events topic says of a retracted transaction's held calls that none is to be made
 // any more. Residues of them may stay open, and who tries one again may have a view that never saw the retraction; but
 // not before the turn is settled, because until then the transaction holds what its calls move.
-func (s *Settler) publishRetracted(ctx context.Context, d *debt) error {
+func (s *Settler) publishRetracted(ctx context.Context, d *unsettled) error {
 	turn := d.turn
 	if !turn {
 		return nil
@@ -358,10 +358,10 @@ func (s *Settler) oneResidue(ctx context.Context, tx, index string) (r *topology
 	}
 	r = &list[at]
 	if r.State == topology.ResidueOpen {
-		told, err = s.listUntold(ctx, &s.untold, r)
+		told, err = s.listUnpublished(ctx, &s.unpublished, r)
 		return r, told, err
 	}
-	if s.untold.forget(r) {
+	if s.unpublished.forget(r) {
 		return r, true, nil // the write that failed has come through
 	}
 	return nil, false, dealtWith(r)
@@ -419,7 +419,7 @@ func (s *Settler) tryAgain(ctx context.Context, slot Slot, tx, index string,
 		return nil, err
 	}
 	if !told { // else the call was made: it is not made again only because the list could not be written
-		if err := s.tryResidue(ctx, &s.untold, r, in, slot); err != nil {
+		if err := s.tryResidue(ctx, &s.unpublished, r, in, slot); err != nil {
 			return nil, err
 		}
 	}

@@ -29,8 +29,8 @@ const (
 // settleTry is how long one try of a settlement waits for its decision before it is appended again.
 const settleTry = 5 * time.Second
 
-// debt is a decided transaction that this sidecar knows to be unsettled. Its fields change wherever a flow gives way.
-type debt struct {
+// unsettled is a decided transaction whose settlement this sidecar owes. Its fields change wherever a flow gives way.
+type unsettled struct {
 	tx        sequencer.TxID
 	seq       sequencer.Seq // from which on it is owed: of the decision, the join or the adoption
 	committed bool
@@ -58,12 +58,12 @@ type debt struct {
 }
 
 // owe notes that a transaction is this sidecar's to settle.
-func (s *Settler) owe(id sequencer.TxID, seq sequencer.Seq, committed, known bool) *debt {
-	d := s.debts[id]
+func (s *Settler) owe(id sequencer.TxID, seq sequencer.Seq, committed, known bool) *unsettled {
+	d := s.unsettled[id]
 	if d == nil {
-		d = &debt{tx: id}
-		s.debts[id] = d
-		s.metrics.Pending.Set(float64(len(s.debts)))
+		d = &unsettled{tx: id}
+		s.unsettled[id] = d
+		s.metrics.Pending.Set(float64(len(s.unsettled)))
 	}
 	if d.seq, d.theirs = max(d.seq, seq), false; known {
 		d.committed, d.known = committed, true
@@ -75,11 +75,11 @@ func (s *Settler) owe(id sequencer.TxID, seq sequencer.Seq, committed, known boo
 // paid: the view shows that a transaction is final.
 func (s *Settler) paid(o *sequencer.Outcome) {
 	id := o.Tx
-	if s.debts[id] == nil {
+	if s.unsettled[id] == nil {
 		return
 	}
-	delete(s.debts, id)
-	s.metrics.Pending.Set(float64(len(s.debts)))
+	delete(s.unsettled, id)
+	s.metrics.Pending.Set(float64(len(s.unsettled)))
 	if err := s.delivery.Record(journal.RecordSettled, &journal.DecidedRecord{Tx: id,
 		Clean: view.ReleasedAll(o)}); err != nil {
 		s.log.Error("a settlement is not in the journal: after a restart the log is asked", "tx", string(id), "cause", err)
@@ -93,14 +93,14 @@ func (s *Settler) Owe(id sequencer.TxID, seq sequencer.Seq, committed bool) {
 }
 
 // Owes reports whether a transaction is still to be settled, by whom ever.
-func (s *Settler) Owes(id sequencer.TxID) bool { return s.debts[id] != nil }
+func (s *Settler) Owes(id sequencer.TxID) bool { return s.unsettled[id] != nil }
 
 // Idle reports whether nothing is to be settled that this sidecar knows of.
-func (s *Settler) Idle() bool { return len(s.debts) == 0 }
+func (s *Settler) Idle() bool { return len(s.unsettled) == 0 }
 
 // Owing counts what is this session's to settle.
 func (s *Settler) Owing() (n int) {
-	for _, d := range s.debts {
+	for _, d := range s.unsettled {
 		if !d.theirs && d.parked != s.session.Incarnation() {
 			n++
 		}
@@ -118,7 +118,7 @@ func (s *Settler) now() sequencer.Seq {
 
 // WhyNot says why this sidecar does not release what a committed transaction holds; empty: it does.
 func (s *Settler) WhyNot(id sequencer.TxID) string {
-	switch d := s.debts[id]; {
+	switch d := s.unsettled[id]; {
 	case s.engine == nil:
 		return "this sidecar was started without a policy file"
 	case !s.session.Live():
@@ -132,20 +132,20 @@ func (s *Settler) WhyNot(id sequencer.TxID) string {
 // Lost draws what follows from the session's end. The next one owns what its agent left, and nothing that this one had
 // adopted.
 func (s *Settler) Lost() {
-	for _, d := range s.debts {
+	for _, d := range s.unsettled {
 		if agent, _, _, _ := api.OwnerOf(d.tx); agent != s.agent {
 			d.disowned()
 		}
 	}
 }
 
-// disowned marks a debt as that of another owner, which may make calls that this journal does not know.
-func (d *debt) disowned() { d.theirs, d.heard, d.waited, d.tries = true, false, false, 0 }
+// disowned marks a transaction as that of another owner, which may make calls that this journal does not know.
+func (d *unsettled) disowned() { d.theirs, d.heard, d.waited, d.tries = true, false, false, 0 }
 
 // Share notes that another owner has worked on a transaction and may have made calls that this journal does not know.
-func (s *Settler) Share(id sequencer.TxID) { s.share(id, s.debts[id]) }
+func (s *Settler) Share(id sequencer.TxID) { s.share(id, s.unsettled[id]) }
 
-func (s *Settler) share(id sequencer.TxID, d *debt) {
+func (s *Settler) share(id sequencer.TxID, d *unsettled) {
 	if d != nil {
 		d.disowned()
 	}
@@ -157,15 +157,15 @@ func (s *Settler) share(id sequencer.TxID, d *debt) {
 // Observe draws what follows from a decision, once the agent has drawn what follows for its own transactions.
 func (s *Settler) Observe(o *sequencer.Outcome) {
 	if o.Tx != "" {
-		s.ObserveDebt(o)
+		s.ObserveSettlement(o)
 	}
 	s.observeOrphans(o)
 	s.observeTurn(o)
 }
 
-// ObserveDebt draws what a decision says of a settlement.
-func (s *Settler) ObserveDebt(o *sequencer.Outcome) {
-	d := s.debts[o.Tx]
+// ObserveSettlement draws what a decision says of a settlement.
+func (s *Settler) ObserveSettlement(o *sequencer.Outcome) {
+	d := s.unsettled[o.Tx]
 	if o.Kind == sequencer.OutcomeAdopted && o.Agent != s.agent {
 		s.share(o.Tx, d)
 	}
@@ -186,25 +186,27 @@ func (s *Settler) ObserveDebt(o *sequencer.Outcome) {
 	}
 }
 
-func (d *debt) intent(s *Settler) *sequencer.Intent {
+func (d *unsettled) intent(s *Settler) *sequencer.Intent {
 	return &sequencer.Intent{Kind: sequencer.IntentSettle, Tx: d.tx, N: d.n, Agent: s.agent,
 		Incarnation: s.session.Incarnation()}
 }
 
 // Start starts the settlements that can start now, those owed for longest first.
 func (s *Settler) Start() {
-	if !s.session.Live() || len(s.debts) == 0 {
+	if !s.session.Live() || len(s.unsettled) == 0 {
 		return
 	}
 	now, steady := s.clock.Now(), s.clock.Steady()
-	var ready []*debt
-	for _, d := range s.debts {
+	var ready []*unsettled
+	for _, d := range s.unsettled {
 		if !d.running && !d.theirs && d.parked != s.session.Incarnation() && !steady.Before(d.notBefore) &&
 			!now.Before(d.agentUntil) {
 			ready = append(ready, d)
 		}
 	}
-	slices.SortFunc(ready, func(a, b *debt) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.tx, b.tx)) })
+	slices.SortFunc(ready, func(a, b *unsettled) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.tx, b.tx))
+	})
 	for _, d := range ready {
 		if s.settling >= maxSettling || !s.Loop.Go(func(ctx context.Context) { s.settle(ctx, d) }) {
 			return
@@ -215,7 +217,7 @@ func (s *Settler) Start() {
 }
 
 // settle works on one settlement until it is done, or has to be begun again later.
-func (s *Settler) settle(ctx context.Context, d *debt) {
+func (s *Settler) settle(ctx context.Context, d *unsettled) {
 	inc := s.session.Incarnation()
 	err := s.settleOnce(s.own.Traced(s.lease.Under(ctx, inc), d.tx), d, inc)
 	if err != nil && ctx.Err() == nil {
@@ -227,7 +229,7 @@ func (s *Settler) settle(ctx context.Context, d *debt) {
 	s.session.Hurry()
 }
 
-func (s *Settler) settleOnce(ctx context.Context, d *debt, inc sequencer.Seq) error {
+func (s *Settler) settleOnce(ctx context.Context, d *unsettled, inc sequencer.Seq) error {
 	if err := s.own.Rest(ctx, d.tx); err != nil { // a call that is under way ends first; none begins any more
 		return err
 	}
@@ -284,7 +286,7 @@ var errForeignScopes = errors.New("its settlement named scopes that are not its 
 const severalCalls = time.Second
 
 // settlement makes or undoes the calls of a decided transaction, as far as that is left to do.
-func (s *Settler) settlement(ctx context.Context, d *debt, effects []gate.Progress,
+func (s *Settler) settlement(ctx context.Context, d *unsettled, effects []gate.Progress,
 	claim gate.Claim) (gate.Settlement, error) {
 	var takes time.Duration
 	did := false
@@ -318,7 +320,7 @@ func (s *Settler) settlement(ctx context.Context, d *debt, effects []gate.Progre
 }
 
 // sayIdle lets those who watch know, once, that held calls are not being released although they have an owner.
-func (s *Settler) sayIdle(d *debt, effects []gate.Progress) {
+func (s *Settler) sayIdle(d *unsettled, effects []gate.Progress) {
 	said := d.idle
 	d.idle = true
 	for i := range effects {
@@ -330,7 +332,7 @@ func (s *Settler) sayIdle(d *debt, effects []gate.Progress) {
 }
 
 // appendSettlement tells the log what became of a transaction's effects, until the view shows that it is final.
-func (s *Settler) appendSettlement(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+func (s *Settler) appendSettlement(ctx context.Context, d *unsettled, made gate.Settlement, inc sequencer.Seq) error {
 	s.settles++ // of one transaction and incarnation the log takes greater numbers only, also for its later turn
 	d.n = s.settles
 	d.refused = nil
@@ -356,7 +358,7 @@ func (s *Settler) appendSettlement(ctx context.Context, d *debt, made gate.Settl
 
 // appendOnce appends a settle intent and waits a while for what it leads to. One whose append failed is unknown, and
 // appended again soon.
-func (s *Settler) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent) error {
+func (s *Settler) appendOnce(ctx context.Context, d *unsettled, in *sequencer.Intent) error {
 	try, cancel := s.clock.Within(ctx, settleTry)
 	defer cancel()
 	failpoint.Hit(failpoint.SettleBefore)
@@ -372,7 +374,7 @@ func (s *Settler) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent)
 		try = again
 	}
 	over := func() bool {
-		return d.refused != nil || s.debts[d.tx] != d || s.session.Incarnation() != in.Incarnation
+		return d.refused != nil || s.unsettled[d.tx] != d || s.session.Incarnation() != in.Incarnation
 	}
 	if err := s.Loop.Until(try, over); err != nil {
 		return err

@@ -37,12 +37,12 @@ type Settler struct {
 	lease   Lease
 	work    context.Context // of calls by hand, which go on without their request
 
-	debts    map[sequencer.TxID]*debt // decided transactions that this sidecar has to settle
-	settles  uint32                   // settle intents of this process
-	settling int                      // of debts; Invariant: those that are running, at most maxSettling
-	orphans  orphans
-	untold   untold
-	dealing  dealing
+	unsettled   map[sequencer.TxID]*unsettled // decided transactions that this sidecar has to settle
+	settles     uint32                        // settle intents of this process
+	settling    int                           // of unsettled; Invariant: those that are running, at most maxSettling
+	orphans     orphans
+	unpublished unpublished
+	dealing     dealing
 }
 
 // New makes a settler that has nothing to settle.
@@ -51,7 +51,7 @@ func New(c Config) *Settler {
 		log: c.Logger, metrics: c.Metrics, limits: c.Limits,
 		policy: policy{tools: c.Tools, capped: c.Capped, engine: c.Engine, bare: c.Bare, origin: c.Origin},
 		marks:  c.Marks, formers: c.Formers, session: c.Session, own: c.Own, lease: c.Lease, work: c.Outlives,
-		debts: map[sequencer.TxID]*debt{}}
+		unsettled: map[sequencer.TxID]*unsettled{}}
 }
 
 // Config is what settlements are made of.

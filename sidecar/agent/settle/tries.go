@@ -117,7 +117,7 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err erro
 // madeSince finds out for a retraction's turn which held calls were made by hand after their settlement: they are no
 // marks of their transaction's journal, and any sidecar may have made them. One that came too late to be undone in
 // this turn is marked so, and named with what came before it.
-func (s *Settler) madeSince(ctx context.Context, d *debt, effects []gate.Progress) (late map[uint32]string,
+func (s *Settler) madeSince(ctx context.Context, d *unsettled, effects []gate.Progress) (late map[uint32]string,
 	err error) {
 	turn := d.turn
 	if !turn || !slices.ContainsFunc(effects, func(p gate.Progress) bool { return p.Tool.Class.Gated() }) {
@@ -231,36 +231,36 @@ func sayLate(list []gate.Residue, late map[uint32]string) {
 	}
 }
 
-// untold keeps what came of further tries as long as the list of residues does not say it, by record key: the call was
-// made, so a repeated request only writes the list.
-type untold struct{ byKey map[string]untoldTry }
+// unpublished keeps what came of further tries as long as the list of residues does not say it, by record key: the
+// call was made, so a repeated request only writes the list.
+type unpublished struct{ byKey map[string]unpublishedTry }
 
-type untoldTry struct {
+type unpublishedTry struct {
 	topology.Residue
 	undo bool // it was the compensation that was tried
 }
 
-func (u *untold) keep(r *topology.Residue, undo bool) {
+func (u *unpublished) keep(r *topology.Residue, undo bool) {
 	if u.byKey == nil {
-		u.byKey = map[string]untoldTry{}
+		u.byKey = map[string]unpublishedTry{}
 	}
-	u.byKey[r.RecordKey()] = untoldTry{*r, undo}
+	u.byKey[r.RecordKey()] = unpublishedTry{*r, undo}
 }
 
-func (u *untold) has(r *topology.Residue) bool {
+func (u *unpublished) has(r *topology.Residue) bool {
 	_, ok := u.byKey[r.RecordKey()]
 	return ok
 }
 
 // forget drops what the list says by now; it reports whether there was anything.
-func (u *untold) forget(r *topology.Residue) bool {
+func (u *unpublished) forget(r *topology.Residue) bool {
 	_, ok := u.byKey[r.RecordKey()]
 	delete(u.byKey, r.RecordKey())
 	return ok
 }
 
-// listUntold puts what came of a try on the list, and into r, if the list does not say it yet.
-func (s *Settler) listUntold(ctx context.Context, u *untold, r *topology.Residue) (told bool, err error) {
+// listUnpublished puts what came of a try on the list, and into r, if the list does not say it yet.
+func (s *Settler) listUnpublished(ctx context.Context, u *unpublished, r *topology.Residue) (told bool, err error) {
 	kept, ok := u.byKey[r.RecordKey()]
 	if seen, _ := s.view.Transaction(r.Tx); ok && !kept.undo && seen.Retraction.Undone {
 		delete(u.byKey, r.RecordKey()) // the turn knew what came of it, and what it left counts
@@ -318,7 +318,7 @@ func (l *leftover) done() string {
 
 // tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
 // is answered, and its settlement counts as a write of it: no transaction commits on what was read before.
-func (s *Settler) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
+func (s *Settler) tryResidue(ctx context.Context, u *unpublished, r *topology.Residue, allowed *api.RetryResidue,
 	slot Slot) error {
 	if slot.Get() != "" { // a former process may have made the call, and its sink cannot tell
 		return api.Problemf(api.CodeUnkeyed, "this request was begun before, and the process ended: the call may "+
@@ -475,7 +475,7 @@ func (s *Settler) stillResidue(ctx context.Context, r *topology.Residue) error {
 }
 
 // tryCall makes the call in a transaction. The list says before that it may have happened, should this process end.
-func (s *Settler) tryCall(ctx context.Context, u *untold, r *topology.Residue, t Held, left leftover) error {
+func (s *Settler) tryCall(ctx context.Context, u *unpublished, r *topology.Residue, t Held, left leftover) error {
 	if left.made != nil {
 		return s.noteTry(ctx, u, r, left, *left.made)
 	}
@@ -534,7 +534,7 @@ func (s *Settler) announceTry(ctx context.Context, r *topology.Residue, t Held, 
 }
 
 // noteTry puts what came of another try on the list, before anybody else can make one.
-func (s *Settler) noteTry(ctx context.Context, u *untold, r *topology.Residue, left leftover,
+func (s *Settler) noteTry(ctx context.Context, u *unpublished, r *topology.Residue, left leftover,
 	answer gate.Answer) error {
 	r.Tries++
 	switch {

@@ -87,4 +87,4 @@ func (c Companion) hosted(ctx context.Context, f func(context.Context, Side) err
 	return err
 }
 
-var errEnded = errors.New("it serves the agent no more")
+var errEnded = errors.New("it no longer serves the agent")

@@ -14,7 +14,7 @@ type meeting struct {
 	over    bool          // one of them has gone home
 }
 
-// leave says that one of the two comes no more.
+// leave says that one of the two no longer comes.
 func (m *meeting) leave() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

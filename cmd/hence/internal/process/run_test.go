@@ -60,7 +60,7 @@ func (s *shell) line(t *testing.T) string {
 	t.Helper()
 	line, err := s.ReadString('\n')
 	if err != nil {
-		t.Fatalf("the script says no more: %v", err)
+		t.Fatalf("the script said nothing: %v", err)
 	}
 	return strings.TrimSpace(line)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/metrics"
 )
 
-// The pauses before a program is started again, and how long it must run to have failed no more.
+// The pauses before a program is started again, and how long it must run for earlier failures not to count.
 const (
 	backoffLeast = 500 * time.Millisecond
 	backoffMost  = 30 * time.Second

@@ -240,7 +240,7 @@ export interface Item {
   writer?: string
   media_type?: string
   size: number
-  /** A retraction put its content back and the log has it no more. A read is refused */
+  /** A retraction put its content back and the log no longer has it. A read is refused */
   lost?: boolean
 }
 
