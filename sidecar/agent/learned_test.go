@@ -265,6 +265,7 @@ func TestJoinBeforeTheSession(t *testing.T) {
 	if err := log.Until(ctx, func() bool { return joins() == 2 }); err != nil {
 		t.Fatal(err)
 	}
+	half.FailAppends(1 << 30) // a process that is killed joins no further time
 	dir := b.copied(t, nil)
 	_ = b.stop()
 	c := start(t, "a", log.Door(), quick(world), inFolder(dir))

@@ -239,9 +239,13 @@ func (s *Agent) maintain(ctx context.Context, live func()) error {
 		if !wanted {
 			continue
 		}
-		if errors.Is(err, streams.ErrOtherLog) {
+		switch {
+		case errors.Is(err, streams.ErrOtherLog):
 			return err
-		} else if err != nil {
+		case errors.Is(err, loop.ErrStopped): // no decision comes any more, so no join is answered
+			<-ctx.Done()
+			return nil
+		case err != nil:
 			if ctx.Err() == nil && s.view.Ready() == nil {
 				s.log.Warn("joining the log failed: tried again", "cause", err)
 			}
