@@ -157,14 +157,21 @@ func (s *Agent) close(t *tx, to phase) {
 	s.view.Leave(t.id)
 }
 
-// trim forgets transactions that are over, oldest first, beyond the limit.
+// maxKept bounds how many transactions that are still needed trim passes over at once.
+const maxKept = 16
+
+// trim forgets transactions that are over, oldest first, beyond the limit. Those whose decision is not known yet, or
+// that are not settled, go to the end: what is owed of them would be forgotten, too.
 func (s *Agent) trim() {
-	for len(s.order) > s.limits.Decided {
+	for kept := 0; len(s.order) > s.limits.Decided && kept < maxKept; {
 		id := s.order[0]
 		s.order = s.order[1:]
-		if t := s.txs[id]; t != nil && !s.settle.Owes(id) {
-			delete(s.txs, id)
+		if s.active[id] != nil || s.settle.Owes(id) {
+			s.order = append(s.order, id)
+			kept++
+			continue
 		}
+		delete(s.txs, id)
 	}
 }
 

@@ -63,6 +63,7 @@ func (s *Agent) observeJoin(o *sequencer.Outcome) {
 	}
 	if s.incarnation != 0 && o.Seq > s.incarnation {
 		s.superseded = true
+		s.formers.Another(s.incarnation) // it may make calls that this journal does not know
 	}
 }
 

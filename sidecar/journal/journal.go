@@ -153,11 +153,15 @@ func (d *Journal) Refused() error {
 // Session begins the numbering of a new incarnation's events. That it has begun is on the disk when it returns: a
 // start after a loss of power must find that there was a session, to tell its agent to read again.
 func (d *Journal) Session(j JoinedRecord) error {
-	if err := d.Record(RecordJoined, j); err != nil {
+	body, err := json.Marshal(j)
+	if err != nil {
+		return fmt.Errorf("encode a journal record: %w", err)
+	}
+	d.Mu.Lock() // the gate's marks are events, too: none may have the new session and the former numbers
+	defer d.Mu.Unlock()
+	if err := d.write(RecordJoined, body, j, false); err != nil {
 		return err
 	}
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
 	d.index = 0
 	return d.sync()
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -235,3 +236,52 @@ func TestSessionIsOnTheDisk(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The events of a session are numbered from 1, whatever the gate says of calls as it begins.
+func TestSessionNumbersItsEvents(t *testing.T) {
+	d := New(takesAll{}, 1<<30, 1<<40, quiet())
+	if err := d.Open(t.TempDir(), Of{Log: "log", Workspace: "default", Agent: "a"}, OpenOS, nil); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var beside sync.WaitGroup
+	for range 4 {
+		beside.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				err := d.Event(&topology.Event{Kind: topology.EventTouch, Workspace: "default", Tx: "a.1.1", Agent: "a",
+					Scope: "thing:/x"}, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for n := range 400 {
+		err := d.Session(JoinedRecord{Agent: "a", Workspace: "default", Incarnation: sequencer.Seq(n + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	beside.Wait()
+	next := map[sequencer.Seq]uint64{}
+	for _, ev := range d.Ledger.Pending {
+		if next[ev.Incarnation]++; ev.Incarnation != 0 && ev.Index != next[ev.Incarnation] {
+			t.Fatalf("event %d of session %d is its %d.", ev.Index, ev.Incarnation, next[ev.Incarnation])
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// takesAll is a topic that never answers.
+type takesAll struct{}
+
+func (takesAll) PublishAsync([]*topology.Event, func(sequencer.Place, error)) {}

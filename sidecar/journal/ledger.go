@@ -620,8 +620,18 @@ func CallsIn(id sequencer.TxID, events []*topology.Event, effect func(*topology.
 			others = append(others, ev)
 		}
 	}
-	for _, ev := range append(own, others...) {
+	made := map[uint32]bool{} // by others, to find out: that the issuer gave such a call up counts no longer
+	for _, ev := range others {
+		if ev.Kind == topology.EventAnswer && ev.Effect != nil && gate.Step(ev.Effect.Step) == gate.StepAnswered {
+			made[ev.Effect.Index] = true
+		}
+	}
+	for i, ev := range append(own, others...) {
 		if ev.Effect == nil || ev.Tx != id || skip(ev) {
+			continue
+		}
+		if i < len(own) && gate.Step(ev.Effect.Step) == gate.StepDropped && ev.Kind == topology.EventAnswer &&
+			made[ev.Effect.Index] {
 			continue
 		}
 		if ev.Kind == topology.EventEffect {

@@ -147,3 +147,27 @@ func TestCallsIn(t *testing.T) {
 		t.Error("an answer that cannot be read is passed over")
 	}
 }
+
+// TestWithdrawnLate holds that a call which another owner has made to find out is not hidden by its issuer, which
+// never ran it and says so later.
+func TestWithdrawnLate(t *testing.T) {
+	event := func(kind topology.EventKind, inc sequencer.Seq, step gate.Step, answer string) *topology.Event {
+		return &topology.Event{Kind: kind, Tx: "a.3.1", Incarnation: inc, Effect: &topology.EffectText{
+			Step: uint8(step), Answer: []byte(answer), Class: sequencer.ClassReversible, Key: "k"}}
+	}
+	effect := func(ev *topology.Event) gate.Effect {
+		return gate.Effect{Tx: ev.Tx, Tool: gate.Tool{Class: ev.Effect.Class}, Key: ev.Effect.Key}
+	}
+	issued := event(topology.EventEffect, 3, 0, "")
+	made := event(topology.EventAnswer, 9, gate.StepAnswered, `{"Result":"1"}`)
+	withdrawn := event(topology.EventAnswer, 3, gate.StepDropped, "")
+	for _, c := range []struct {
+		events []*topology.Event
+		calls  int
+	}{{[]*topology.Event{issued, withdrawn}, 0}, {[]*topology.Event{issued, made, withdrawn}, 1}} {
+		calls, err := CallsIn("a.3.1", c.events, effect, func(*topology.Event) bool { return false })
+		if err != nil || len(calls) != c.calls {
+			t.Errorf("%d events: %d calls, %v", len(c.events), len(calls), err)
+		}
+	}
+}

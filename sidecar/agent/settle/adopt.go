@@ -231,7 +231,7 @@ func (s *Settler) observeLeft(o *sequencer.Outcome) {
 	}
 	now, quiet := s.clock.Now(), s.clock.Steady()
 	if strings.HasPrefix(o.Intent, "join:") { // by its own clock the former process may have its lease for as long again
-		quiet = quiet.Add(s.view.LeaseTime())
+		quiet = quiet.Add(max(s.view.LeaseTime(), time.Duration(s.view.LeaseOf(o.Incarnation))*view.TickLength))
 	}
 	p.ended[o.Incarnation] = now
 	if p.newest.Before(quiet) {

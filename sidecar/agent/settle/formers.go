@@ -79,6 +79,16 @@ func (f *Formers) Joining(id string, again bool) {
 // Entered notes an incarnation of this process.
 func (f *Formers) Entered(seq sequencer.Seq) { f.first = cmp.Or(f.first, seq) }
 
+// Another notes that another process of this agent has joined after an incarnation of this one. From the next session
+// on what that one left is settled as after a start whose journal lacks a session.
+func (f *Formers) Another(after sequencer.Seq) {
+	if f.first != 0 {
+		f.first, f.since = 0, cmp.Or(f.since, after)
+	}
+	found := true
+	f.others = &found
+}
+
 // First is the first incarnation of this process; zero: it has none yet.
 func (f *Formers) First() sequencer.Seq { return f.first }
 

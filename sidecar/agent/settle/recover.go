@@ -71,8 +71,8 @@ func (s *Settler) take(d *unsettled, r topology.Unsettled) bool {
 func (s *Settler) owed(ctx context.Context, d *unsettled, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
 	turn := d.turn
 	effects, kept := s.delivery.Owed(d.tx)
-	if _, issuer, _, _ := api.OwnerOf(d.tx); kept.Known && kept.Stripped && issuer < s.formers.First() {
-		others, err := s.formers.HadOthers(ctx) // of the others it was asked when the session began
+	if _, issuer, _, _ := api.OwnerOf(d.tx); kept.Known && issuer < s.formers.First() {
+		others, err := s.formers.HadOthers(ctx)
 		if err != nil {
 			return nil, gate.ClaimSuccessor, err
 		}
@@ -326,6 +326,20 @@ func (s *Settler) mustWait(d *unsettled, effects []gate.Progress, claim gate.Cla
 	}
 	d.tries++
 	return false
+}
+
+// mustWaitUnknown is mustWait where the calls are not known: any may begin until the last former owner is silent, and
+// then take as long as a lease allows.
+func (s *Settler) mustWaitUnknown(d *unsettled, claim gate.Claim) bool {
+	now := s.clock.Steady()
+	if claim != gate.ClaimOwn && !d.waited {
+		from := s.silentFrom(d)
+		if from.Before(now) {
+			from = now
+		}
+		d.waited, d.notBefore = true, from.Add(s.lease.Longest())
+	}
+	return d.notBefore.After(now)
 }
 
 // silentFrom is when the last process that may still begin a call of a transaction loses its lease: a former one of

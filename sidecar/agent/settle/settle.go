@@ -222,7 +222,10 @@ func (s *Settler) settle(ctx context.Context, d *unsettled) {
 	err := s.settleOnce(s.own.Traced(s.lease.Under(ctx, inc), d.tx), d, inc)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("a settlement is not done: tried again", "tx", string(d.tx), "cause", err)
-		s.Loop.Sleep(ctx, view.PauseMost)
+		// Others have its place meanwhile: as many as there are places may fail for long.
+		if again := s.clock.Steady().Add(view.PauseMost); d.notBefore.Before(again) {
+			d.notBefore = again
+		}
 	}
 	d.running = false
 	s.settling--
@@ -249,6 +252,9 @@ func (s *Settler) settleOnce(ctx context.Context, d *unsettled, inc sequencer.Se
 		late, err = s.madeSince(ctx, d, effects)
 	}
 	if lostForGood(err) {
+		if s.mustWaitUnknown(d, claim) {
+			return nil
+		}
 		return s.settleUnknown(ctx, d, inc, err)
 	}
 	if err != nil {

@@ -480,6 +480,7 @@ func (s *Settler) tryCall(ctx context.Context, u *unpublished, r *topology.Resid
 		return s.noteTry(ctx, u, r, left, *left.made)
 	}
 	var answer gate.Answer
+	began := s.clock.Steady()
 	err := s.announceTry(ctx, r, t, left)
 	if err == nil {
 		bound, cancel := s.clock.Within(s.work, left.takes)                     // a client that goes away breaks nothing off
@@ -500,6 +501,8 @@ func (s *Settler) tryCall(ctx context.Context, u *unpublished, r *topology.Resid
 		if err := s.listResidue(ctx, r); err != nil {
 			s.log.Warn("the list does not say that a further try did not leave", "tx", string(r.Tx), "cause", err)
 		}
+	} else { // it may still land: what it moves is held until it cannot
+		s.Loop.Sleep(s.work, left.takes-s.clock.Steady().Sub(began))
 	}
 	var p *api.Problem
 	if errors.As(err, &p) {
