@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/topology"
 )
 
 // wideTools are tools whose sink answers at length.
@@ -97,4 +98,57 @@ func largeAnswer(t *testing.T, tool string, result json.RawMessage) {
 	if list := log.Residue(); len(list) > 0 {
 		t.Errorf("the list of residues: %+v", list)
 	}
+}
+
+// undoneByAnswer undoes a call by what its answer says.
+type undoneByAnswer struct{ wideTools }
+
+func (u undoneByAnswer) Undo(e gate.Effect, a gate.Answer) (gate.Call, error) {
+	if len(a.Result) == 0 {
+		return gate.Call{}, errors.New("the answer is not known")
+	}
+	return u.testTools.Undo(e, a)
+}
+
+// A large answer has its event once the topic has its content. A process that ends between the two leaves the answer
+// to the next one, which tells it, and undoes the call by it when its transaction is retracted.
+func TestLargeAnswerIsToldByTheNext(t *testing.T) {
+	ctx, log, world := background(t), newLog(), newSink()
+	tools := func(c *setup) {
+		quick(world)(c)
+		result := json.RawMessage(`"` + strings.Repeat("a", 8000) + `"`)
+		c.Tools = undoneByAnswer{wideTools{c.Tools.(*testTools), result}}
+	}
+	door := log.Door()
+	a := start(t, "a", door, tools)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	open := make(chan struct{})
+	world.set(func() { world.block["set"] = open })
+	done := make(chan error, 1)
+	go func() {
+		_, err := tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{})
+		done <- err
+	}()
+	<-world.entered
+	door.Silence(true) // no event is acknowledged
+	close(open)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	must(tx.Seal(ctx))(t)
+	a.final(ctx, t, tx.ID())
+	file := a.die(t, door)
+	world.set(func() { clear(world.block) })
+	b := reborn(t, log, "a", file, tools)
+	comes(ctx, t, "the answer is told", func() bool {
+		for _, e := range log.Events() {
+			if e.Kind == topology.EventAnswer && string(e.Tx) == tx.ID() {
+				return true
+			}
+		}
+		return false
+	})
+	retractNow(t, log, b, tx.ID())
+	retracted(t, log, tx.ID())
+	world.expect(t, "set x", "back x")
 }

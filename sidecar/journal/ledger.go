@@ -77,6 +77,7 @@ type TxRecord struct {
 	Nowhere     bool              `json:",omitempty"` // the log was read up to a later session, and has nothing of it
 
 	effects []*gate.Progress // by index; nil once settled
+	told    map[uint32]bool  // of which the events have the answer; what a rewritten journal forgets is told again
 }
 
 // Vain says that the log has nothing to tell of a transaction of an earlier session: it was looked through for it, and
@@ -264,8 +265,12 @@ func (l *Ledger) apply(record []byte) error {
 
 func (l *Ledger) event(ev *topology.Event) {
 	l.Pending = append(l.Pending, ev)
-	if t := l.Txs[ev.Tx]; t != nil && ev.Plan != nil {
+	t := l.Txs[ev.Tx]
+	if t != nil && ev.Plan != nil {
 		t.plan(ev.Plan)
+	}
+	if t != nil && ev.Kind == topology.EventAnswer && ev.Effect != nil && gate.Step(ev.Effect.Step) == gate.StepAnswered {
+		t.tell(ev.Effect.Index)
 	}
 	if ev.Kind != topology.EventRead {
 		return
@@ -273,8 +278,19 @@ func (l *Ledger) event(ev *topology.Event) {
 	read := sequencer.Read{Scope: ev.Scope, View: ev.View, Version: ev.Version, Writer: ev.Writer}
 	if ev.Tx == "" {
 		l.Loose.Add(ev.Session, read)
-	} else if t := l.Txs[ev.Tx]; t != nil {
+	} else if t != nil {
 		t.Reads = AddRead(t.Reads, read)
+	}
+}
+
+// tell notes that the events have the answer of a call.
+func (t *TxRecord) tell(index uint32) {
+	if t.told == nil {
+		t.told = map[uint32]bool{}
+	}
+	t.told[index] = true
+	if t.Decided != nil && t.Decided.Final {
+		t.strip()
 	}
 }
 
@@ -538,6 +554,7 @@ func (t *TxRecord) withdraws(at int, m gate.Mark) bool {
 // put adds a call at its index: those of a plan come in any order, and are settled in this one. One that never ran is
 // replaced by the next with its index.
 func (t *TxRecord) put(p *gate.Progress) {
+	delete(t.told, p.Index)
 	at, found := slices.BinarySearchFunc(t.effects, p.Index, func(o *gate.Progress, index uint32) int {
 		return cmp.Compare(o.Index, index)
 	})
@@ -576,12 +593,13 @@ func (l *Ledger) settle(t *TxRecord, clean bool) {
 	}
 }
 
-// strip keeps of the calls of a settled transaction what a list of them shows. A retraction finds the rest in the log.
+// strip keeps of the calls of a settled transaction what a list of them shows. A retraction finds the rest in the log:
+// a large answer only once its event is on its way, which is after its content is there.
 func (t *TxRecord) strip() {
 	for i, p := range t.effects {
 		light := *p
 		light.Args = nil
-		if p.Answer != nil {
+		if p.Answer != nil && (t.told[p.Index] || !Large(p.Answer)) {
 			answer := *p.Answer
 			if answer.Saved = nil; len(answer.Result) > InlineArgs {
 				answer.Result = nil
@@ -590,6 +608,15 @@ func (t *TxRecord) strip() {
 		}
 		t.effects[i] = &light
 	}
+}
+
+// Large says that an answer travels by reference: its event follows its content.
+func Large(a *gate.Answer) bool {
+	if len(a.Result)+len(a.Saved)+len(a.Detail) < InlineArgs/2 {
+		return false
+	}
+	body, err := json.Marshal(a)
+	return err == nil && len(body) > InlineArgs
 }
 
 // effects are a transaction's tool calls with what is known of them, in issuance order; known is false when the

@@ -97,6 +97,21 @@ func (d *Journal) OwnOf(id sequencer.TxID) (scopes []sequencer.Scope, told *sequ
 // one, or was started again since.
 type kept struct{ Known, Foreign, Shared, Stripped, Short bool }
 
+// Untold are the calls whose large answers have no event in the journal.
+func (d *Journal) Untold() (out []gate.Progress) {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	for _, id := range d.Ledger.Order() {
+		t := d.Ledger.Txs[id]
+		for _, p := range t.effects {
+			if p.Answer != nil && !t.told[p.Index] && Large(p.Answer) {
+				out = append(out, *p)
+			}
+		}
+	}
+	return out
+}
+
 // Owed are a transaction's calls as the journal has them.
 func (d *Journal) Owed(id sequencer.TxID) (out []gate.Progress, k kept) {
 	d.Mu.Lock()

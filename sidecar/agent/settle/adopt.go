@@ -141,6 +141,9 @@ func (s *Settler) adoptOne(ctx context.Context, tx sequencer.TxID, inc sequencer
 // FindOwed asks which transactions the join has made this sidecar's, until that is known: its own journal may be lost,
 // or may never have known of them.
 func (s *Settler) FindOwed(ctx context.Context, inc sequencer.Seq) {
+	if inc == s.formers.First() { // later ones have what this process has under way
+		s.marks.again()
+	}
 	pause := view.PauseMost
 	_ = s.Loop.Retry(ctx, func() error {
 		try, cancel := s.clock.Within(ctx, logTry)

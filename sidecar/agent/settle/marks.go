@@ -67,6 +67,13 @@ func (k Marks) publish(m gate.Mark) {
 	})
 }
 
+// again publishes the answers that a former process had no time to publish: it ended between a content and its event.
+func (k Marks) again() {
+	for _, p := range k.Journal.Untold() {
+		k.publish(gate.Mark{Tx: p.Tx, Index: p.Index, Step: gate.StepAnswered, Answer: p.Answer})
+	}
+}
+
 // within is an answer without what would make it larger than a bound; its detail says what that is. A result is let
 // go first: what is saved is only there for the compensation.
 func within(a *gate.Answer, most int) *gate.Answer {
