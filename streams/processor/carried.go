@@ -26,7 +26,7 @@ import (
 // takeCarried gives take each record that a group has not read of a former topic's partition, and returns when Kafka
 // has the rows of all of them. What take cannot read is passed over: no processor of ours wrote it.
 func (p *lazyPart[R]) takeCarried(topic string, take func(key string, value []byte, l *ledger, e *entry) error) error {
-	session := p.work.session.Load().Context()
+	session := p.store.session.Context() // not the present one: this recovery may have outlived its own
 	ctx, cancel := context.WithTimeout(session, streams.RequestTimeout)
 	defer cancel()
 	from, to, err := p.leftOf(ctx, topic, p.partition)

@@ -175,13 +175,19 @@ func (p *seqPartition) unmark(m *mark) {
 	p.out.trySend(rec, func(_ *kgo.Record, err error) { m.gone.Store(err == nil) })
 }
 
-// enterHalted notes a stopped workspace where people look; mu is held.
+// enterHalted notes a stopped workspace; mu is held.
 func (p *seqPartition) enterHalted(h *halted) {
 	p.halted[h.name] = h
+	p.cfg.Logger.Error(p.textOf(h))
+	if p.told {
+		p.tellHalted(h)
+	}
+}
+
+// tellHalted says where people look that a workspace has stopped; mu is held.
+func (p *seqPartition) tellHalted(h *halted) {
 	p.metrics.Workspaces.Inc()
-	text := p.textOf(h)
-	p.cfg.Health.Note(h.part(), text)
-	p.cfg.Logger.Error(text)
+	p.cfg.Health.Note(h.part(), p.textOf(h))
 }
 
 // leaveHalted forgets the stopped workspaces: the partition is not ours any more; mu is held.

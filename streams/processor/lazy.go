@@ -66,6 +66,7 @@ type lazyPart[R any] struct {
 	mu      sync.Mutex
 	units   map[string]*rowUnit[R] // what was changed and is not in the store
 	stopped error                  // set: no further record of this partition is taken, and no row written
+	told    bool                   // it is entered: what stops it is said where people look
 	left    bool                   // it is not ours any more
 }
 
@@ -96,11 +97,18 @@ func (t *lazyTable[R]) owned() []*lazyPart[R] {
 	return slices.Collect(maps.Values(t.parts))
 }
 
-// gain enters a partition whose table has been read.
+// gain enters a partition whose table has been read, if it is still the one that this process has.
 func (t *lazyTable[R]) gain(p *lazyPart[R]) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.parts[p.partition] = p
+	current := t.stores[p.partition] == p.store
+	if current {
+		// Else goka has not waited for this recovery: its session is over, and a later one may have the partition.
+		t.parts[p.partition] = p
+	}
+	t.mu.Unlock()
+	if current {
+		p.tell()
+	}
 }
 
 func (t *lazyTable[R]) newPart(partition int32, store *tableStore) *lazyPart[R] {
@@ -108,13 +116,14 @@ func (t *lazyTable[R]) newPart(partition int32, store *tableStore) *lazyPart[R] 
 }
 
 func (t *lazyTable[R]) dropped(graceful bool) {
+	// First: a recovery that ends from here on enters nothing.
+	t.forgetStores()
 	for _, p := range t.owned() {
 		p.leave(graceful)
 	}
 	t.mu.Lock()
 	clear(t.parts)
 	t.mu.Unlock()
-	t.forgetStores()
 }
 
 // keepRows writes rows that are due until ctx ends.
@@ -237,7 +246,7 @@ func (p *lazyPart[R]) leave(graceful bool) {
 		p.at(rowsAllGiven)
 	}
 	p.left = true
-	if p.stopped != nil {
+	if p.stopped != nil && p.told {
 		p.metrics.Stopped.WithLabelValues(p.name).Dec()
 		p.cfg.Health.Drop(p.partName())
 	}
@@ -255,10 +264,27 @@ func (p *lazyPart[R]) stop(key string, err error) {
 	p.stopped = fmt.Errorf("row %q of %s cannot be used: %w. If a newer release wrote it, start that one. Else stop the "+
 		"processors of this group, delete %s and the offsets of group %s, and start them: the table is rebuilt from %s",
 		key, p.table, err, p.table, p.group, topology.TopicDecisions)
-	p.metrics.Stopped.WithLabelValues(p.name).Inc()
-	p.cfg.Health.Set(p.partName(), p.stopped)
 	p.cfg.Logger.Error("this partition is not processed", "processor", p.name, "partition", p.partition,
 		"error", p.stopped)
+	if p.told {
+		p.tellStopped()
+	}
+}
+
+// tell is as seqPartition's.
+func (p *lazyPart[R]) tell() {
+	// keepRows may be at this partition already, and goka may be taking it back.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.told = !p.left; p.told && p.stopped != nil {
+		p.tellStopped()
+	}
+}
+
+// tellStopped says where people look that the partition has stopped; mu is held.
+func (p *lazyPart[R]) tellStopped() {
+	p.metrics.Stopped.WithLabelValues(p.name).Inc()
+	p.cfg.Health.Set(p.partName(), p.stopped)
 }
 
 // partName is a stopped partition's name in a health, beside the sequencer's.

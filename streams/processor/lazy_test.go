@@ -137,6 +137,7 @@ func TestFrontierInMemory(t *testing.T) {
 	b, sent := lazyBase(t)
 	f := newFrontierProcessor(b, nil)
 	p := f.newPart(0, newTableStore(streams.TableSpan{}, nil))
+	b.stores[0] = p.store
 	f.gain(p)
 	l := newLedger(func(string, int32, int64) {})
 	decide := func(o *sequencer.Outcome) {
@@ -179,6 +180,7 @@ func TestTombstoneSkipsRowsThatAreGone(t *testing.T) {
 	b, _ := lazyBase(t)
 	f := newFrontierProcessor(b, nil)
 	p := f.newPart(0, newTableStore(streams.TableSpan{}, nil))
+	b.stores[0] = p.store
 	f.gain(p)
 	l := newLedger(func(string, int32, int64) {})
 	decide := func(seq sequencer.Seq, w sequencer.ShardWrite) {
@@ -218,6 +220,7 @@ func TestLostRowCountsAgain(t *testing.T) {
 		}
 	}
 	first := f.newPart(0, newTableStore(streams.TableSpan{}, nil))
+	b.stores[0] = first.store
 	f.gain(first)
 	decide(first)
 	whole, err := first.row("w|")
@@ -230,6 +233,7 @@ func TestLostRowCountsAgain(t *testing.T) {
 	}
 	store.newer("w|", row, 1)
 	again := f.newPart(0, store)
+	b.stores[0] = store
 	f.gain(again)
 	decide(again)
 	if made, err := again.row("w|shard:/a"); err != nil || made.Count.Writes != 5 {

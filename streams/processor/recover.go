@@ -169,7 +169,7 @@ func (p *seqPartition) reread(x position) error {
 		return nil
 	}
 	from = max(min(from, x.committed), x.start)
-	session := p.work.session.Load()
+	session := p.store.session // not the present one: this recovery may have outlived its own
 	take := func(rec *kgo.Record) error {
 		r := again[string(rec.Key)]
 		if r == nil || rec.Offset <= r.replica.Offset() {

@@ -83,8 +83,15 @@ func (s *seqProcessor) gained(partition int32, store *tableStore) error {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.parts[partition] = p
+	current := s.stores[partition] == store
+	if current {
+		// Else goka has not waited for this recovery: its session is over, and a later one may have the partition.
+		s.parts[partition] = p
+	}
+	s.mu.Unlock()
+	if current {
+		p.tell()
+	}
 	return nil
 }
 
@@ -93,6 +100,8 @@ func (s *seqProcessor) merge(key string, value []byte, at int64, into *tableStor
 }
 
 func (s *seqProcessor) dropped(graceful bool) {
+	// First: a recovery that ends from here on enters nothing.
+	s.forgetStores()
 	for _, p := range s.owned() {
 		if graceful {
 			// Only in a graceful end: a lost session's rows could be written over its heir's.
@@ -104,7 +113,6 @@ func (s *seqProcessor) dropped(graceful bool) {
 	s.mu.Lock()
 	clear(s.parts)
 	s.mu.Unlock()
-	s.forgetStores()
 }
 
 func (s *seqProcessor) keep(ctx context.Context) {

@@ -47,6 +47,7 @@ type seqPartition struct {
 	halted     map[string]*halted // workspaces that have stopped. Invariant: none of them is in workspaces
 	read       int64              // offset of the last record that was taken
 	stopped    error              // set: no further record of this partition is applied
+	told       bool               // it is entered: what stops is said where people look
 	left       bool               // it is not ours any more
 
 	seals *partitionSeals // nil: nothing is sealed
@@ -89,8 +90,9 @@ func newWorkspaceState(name string, replica *sequencer.Replica) *workspaceState 
 // stop ends the work on this partition: until a newer binary takes it over, or until the replicas agree.
 func (p *seqPartition) stop(err error) {
 	p.stopped = err
-	p.metrics.Stopped.WithLabelValues(p.name).Inc()
-	p.cfg.Health.Set(p.partName(), err)
+	if p.told {
+		p.tellStopped()
+	}
 	switch _, said := err.(*states.Difference); {
 	case said:
 		// The comparison of states has logged it.
@@ -100,6 +102,29 @@ func (p *seqPartition) stop(err error) {
 		p.cfg.Logger.Error("this partition waits: run a binary that knows the row",
 			slog.Int("partition", int(p.partition)), slog.Any("error", err))
 	}
+}
+
+// tell says what has stopped where people look, from now on at once. It is called once the partition is entered: a
+// recovery that has outlived its session must say nothing, nor take back what the partition's heir says.
+func (p *seqPartition) tell() {
+	// The housekeeper may be at this partition already, and goka may be taking it back.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.told = !p.left; !p.told {
+		return // given up meanwhile: what is said now would stay
+	}
+	if p.stopped != nil {
+		p.tellStopped()
+	}
+	for _, h := range p.halted {
+		p.tellHalted(h)
+	}
+}
+
+// tellStopped says where people look that the partition has stopped; mu is held.
+func (p *seqPartition) tellStopped() {
+	p.metrics.Stopped.WithLabelValues(p.name).Inc()
+	p.cfg.Health.Set(p.partName(), p.stopped)
 }
 
 // part is the partition's name in a health.
@@ -442,7 +467,9 @@ func (p *seqPartition) leave() {
 	// The housekeeper may be at this partition now; it sees left, and appends and writes nothing more.
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.left = true
+	if p.left = true; !p.told {
+		return // nothing was said of it
+	}
 	p.leaveHalted()
 	if p.stopped != nil {
 		p.metrics.Stopped.WithLabelValues(p.name).Dec()
