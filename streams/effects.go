@@ -67,6 +67,9 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 	if err := c.cfg.ReadRange(ctx, topology.TopicEvents, partition, max(first, start), end, r.take); err != nil {
 		return nil, err
 	}
+	if err := c.stillFrom(ctx, topology.TopicEvents, partition, max(first, start)); err != nil {
+		return nil, err // whoever asks again is told what is gone
+	}
 	events := topology.Effects(r.events, workspace, tx)
 	if start > 0 && !beginsWhole(events, known) {
 		// On a shortened topic silence proves nothing: without the first call it is not known what ran.

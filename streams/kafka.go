@@ -237,6 +237,17 @@ func (r *Reader) take(to int64, f func(*kgo.Record) error) (done bool, err error
 	return r.next >= to || len(r.ahead) > 0, nil
 }
 
+// stillFrom holds that a partition still has all from an offset on that was read of it: a read whose records are
+// deleted under it passes over them, and says nothing.
+func (c *Client) stillFrom(ctx context.Context, topic string, partition int32, from int64) error {
+	start, err := StartOffset(ctx, c.log, topic, partition)
+	if err == nil && start > from {
+		err = fmt.Errorf("records were deleted while they were read from offset %d on: %s/%d begins at offset %d now", from,
+			topic, partition, start)
+	}
+	return err
+}
+
 // KafkaAway explains why no broker could be used, where the client's error does not say what to do about it.
 func (c Config) KafkaAway(err error) error {
 	where := strings.Join(c.Brokers, ",")

@@ -75,6 +75,9 @@ func (c *Client) snapshotIn(ctx context.Context, workspace, group string) (*topo
 	if err != nil {
 		return nil, err
 	}
+	if err := c.stillFrom(ctx, table, partition, span.From()); err != nil {
+		return nil, err
+	}
 	for scope, err := range broken {
 		if rows[scope] == nil { // a scope that would be missing must not look absent
 			return nil, fmt.Errorf("row %q of %s cannot be read: %w", scope, table, err)
