@@ -23,19 +23,10 @@ func (c *Client) Content(ctx context.Context, workspace string, ref sequencer.Re
 
 // Content reads the content that a reference of a workspace names, and holds it against its hash.
 func (c Config) Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error) {
-	var ev *topology.Event
-	err := c.ReadRange(ctx, topology.TopicEvents, ref.Partition, ref.Offset, ref.Offset+1,
-		func(r *kgo.Record) error {
-			events, err := topology.DecodeEvents(r.Value)
-			if len(events) == 1 { // a content has its record to itself
-				ev = events[0]
-			}
-			return err
-		})
-	if err != nil {
-		return nil, fmt.Errorf("content at %d/%d: %w", ref.Partition, ref.Offset, err)
-	}
+	ev, err := c.contentAt(ctx, ref)
 	switch {
+	case err != nil:
+		return nil, fmt.Errorf("content at %d/%d: %w", ref.Partition, ref.Offset, err)
 	case ev == nil:
 		// Deleted by retention, or a reference to another log.
 		return nil, fmt.Errorf("content at %d/%d: %w: nothing is there", ref.Partition, ref.Offset, ErrContent)
@@ -47,6 +38,34 @@ func (c Config) Content(ctx context.Context, workspace string, ref sequencer.Ref
 		return nil, fmt.Errorf("content at %d/%d: %w: size or hash differ", ref.Partition, ref.Offset, ErrContent)
 	}
 	return ev.Content, nil
+}
+
+// contentAt reads the event that a reference names; nil: nothing is there.
+func (c Config) contentAt(ctx context.Context, ref sequencer.Ref) (ev *topology.Event, err error) {
+	if ref.Partition < 0 || ref.Partition >= c.Partitions {
+		return nil, fmt.Errorf("%w: there is no such partition", ErrContent) // a reader would wait for it to be created
+	}
+	r, err := c.Reader(topology.TopicEvents, ref.Partition, ref.Offset)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	end, err := EndOffset(ctx, r.cl, topology.TopicEvents, ref.Partition)
+	if err != nil {
+		return nil, err
+	}
+	if ref.Offset >= end {
+		// What is referred to was acknowledged before: nothing that may still come there is it.
+		return nil, fmt.Errorf("%w: the topic ends at offset %d", ErrContent, end)
+	}
+	err = r.To(ctx, ref.Offset+1, func(r *kgo.Record) error {
+		events, err := topology.DecodeEvents(r.Value)
+		if len(events) == 1 { // a content has its record to itself
+			ev = events[0]
+		}
+		return err
+	})
+	return ev, err
 }
 
 // Parts gives a content to take, part by part and in order: a chain as its events have it, any other as one part. It

@@ -2,10 +2,12 @@ package streams_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -186,5 +188,29 @@ func TestParts(t *testing.T) {
 	}
 	if got, err := read("shop"); !errors.Is(err, streams.ErrContent) || len(got) > 0 {
 		t.Errorf("without its first event: %d bytes, %v", len(got), err)
+	}
+}
+
+// A reference to what the topic has lost, or never had, is answered at once, and not with what comes there next.
+func TestContentBehindTheEnd(t *testing.T) {
+	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 1 })
+	c := w.Dial(w.Cfg)
+	p := caller{w, c, 1}
+	ref := *p.content(1, "t", []byte("content"))
+	if got, err := c.Content(w.Context(), "shop", ref); err != nil || string(got) != "content" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	for name, change := range map[string]func(*sequencer.Ref){
+		"at the end":   func(r *sequencer.Ref) { r.Offset++ },
+		"behind it":    func(r *sequencer.Ref) { r.Offset += 1000 },
+		"no partition": func(r *sequencer.Ref) { r.Partition = 7 },
+	} {
+		lost := ref
+		change(&lost)
+		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+		if _, err := c.Content(ctx, "shop", lost); !errors.Is(err, streams.ErrContent) || ctx.Err() != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
 	}
 }

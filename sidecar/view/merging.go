@@ -245,7 +245,7 @@ func (v *View) fold(ctx context.Context, scopes []sequencer.Scope, log Source, s
 			}
 			err = v.refold(ctx, scope, rows, log)
 		}
-		if errors.Is(err, streams.ErrGone) || errors.Is(err, errNowhere) {
+		if errors.Is(err, streams.ErrGone) || errors.Is(err, errNowhere) || errors.Is(err, streams.ErrContent) {
 			say.Error("what the deltas of a shard rest on is not in the log any more", "shard", string(scope), "cause", err)
 			v.lose(scope)
 			err = nil

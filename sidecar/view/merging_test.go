@@ -324,6 +324,37 @@ func TestMergedViewRefolds(t *testing.T) {
 	}
 }
 
+// notThere is a log that has lost a content which deltas rest on.
+type notThere struct{ *source }
+
+func (notThere) Content(context.Context, string, sequencer.Ref) ([]byte, error) {
+	return nil, streams.ErrContent
+}
+
+// TestMergedViewHasNoContent follows a log whose references lead nowhere: such a shard is lost, and what else there is
+// to fetch does not wait for it.
+func TestMergedViewHasNoContent(t *testing.T) {
+	p := &past{}
+	v := New("w", 1<<20, 1<<20)
+	v.begin(&topology.Snapshot{Workspace: "w"})
+	o := &sequencer.Outcome{Workspace: "w", Seq: 1, Kind: sequencer.OutcomeCommitted, Shards: []sequencer.ShardWrite{
+		{Scope: p.scope(0), Op: sequencer.OpAppend, Ref: &sequencer.Ref{Offset: 9, Size: 1}}}}
+	o.Chain = o.ChainAfter(v.chain)
+	if _, err := v.advance(o); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := v.Read(p.scope(0)); !got.Lacks || got.Lost {
+		t.Fatalf("before it was looked for: %+v", got)
+	}
+	log, say := notThere{&source{past: p}}, slog.New(slog.DiscardHandler)
+	if err := v.fold(t.Context(), v.allUnfolded(), log, say); err != nil {
+		t.Errorf("it is looked for again: %v", err)
+	}
+	if got, _ := v.Read(p.scope(0)); !got.Lost || len(v.allUnfolded()) > 0 {
+		t.Errorf("it is not said to be lost: %+v", got)
+	}
+}
+
 // TestMergedViewLacksForever follows a log that puts a content back which it has never had: the shard is lost, and
 // says so, and the log is not read again and again.
 func TestMergedViewLacksForever(t *testing.T) {
