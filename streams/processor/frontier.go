@@ -95,6 +95,10 @@ func (f *frontierProcessor) decision(ctx goka.Context, msg any) {
 	}
 }
 
+// mostAhead bounds what a row counts behind a decision that is missing. A gap may last, and a row of more entries than
+// a record may have could not be written: one workspace would stop the whole partition.
+const mostAhead = 1 << 12
+
 // apply brings rows to the moves of one decision, or stops the partition before it, and returns the seq of the
 // workspace's own row, which a gap keeps where it is. mu is held, or p is not shared yet.
 //
@@ -118,6 +122,11 @@ func (f *frontierProcessor) apply(p *frontierPart, moves []topology.ScopeMove, l
 		m, row := &moves[i], rows[i]
 		if m.TakesAway() && m.Seq > at {
 			f.takeAway(p, m, at, l, e)
+		}
+		if m.Seq > at+1 && len(row.Count.Counted) >= mostAhead {
+			// The own row can pass this decision only when it comes once more, behind the one that is missing: the row takes
+			// it then.
+			continue
 		}
 		had, changed := row.Shard, true
 		switch {

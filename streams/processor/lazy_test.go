@@ -240,3 +240,38 @@ func TestLostRowCountsAgain(t *testing.T) {
 		t.Errorf("it counts %+v, %v; want 5 writes", made.Count, err)
 	}
 }
+
+// A gap that lasts, behind which one shard is written more often than a row can count, stops neither the partition nor
+// the shard: once what is missing comes, and what is behind it once more, the row is what all of it comes to.
+func TestRowsBehindALastingGap(t *testing.T) {
+	b, _ := lazyBase(t)
+	f := newFrontierProcessor(b, nil)
+	p := f.newPart(0, newTableStore(streams.TableSpan{}, nil))
+	l := newLedger(func(string, int32, int64) {})
+	const last = 1<<16 + 10 // more than a list of a record has
+	offset := int64(0)
+	decide := func(from sequencer.Seq) {
+		for seq := from; seq <= last; seq++ {
+			o := &sequencer.Outcome{Workspace: "w", Kind: sequencer.OutcomeCommitted, Seq: seq, Tx: "t",
+				Writes: []sequencer.Write{{Scope: "shard:/a", Writer: sequencer.Writer{Seq: seq, Tx: "t"}}},
+				Shards: []sequencer.ShardWrite{{Scope: "shard:/a", Content: fmt.Append(nil, seq)}}}
+			offset++
+			f.apply(p, topology.SplitByScope(o), l, l.begin("in", 0, offset))
+		}
+		p.writeAll()
+		if p.stopped != nil {
+			t.Fatal(p.stopped)
+		}
+	}
+	decide(2) // and 1 is missing
+	decide(1)
+	whole, err := p.row("w|")
+	if err != nil || whole.Seq != last {
+		t.Errorf("the workspace's own row is at %d, %v", whole.Seq, err)
+	}
+	row, err := p.row("w|shard:/a")
+	if err != nil || row.Seq != last || row.Count.Writes != last || string(row.Shard.Content) != fmt.Sprint(last) {
+		t.Errorf("the shard is at %d, has %q and counts %d writes of %d, %v", row.Seq, row.Shard.Content, row.Count.Writes,
+			last, err)
+	}
+}
