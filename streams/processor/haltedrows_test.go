@@ -45,6 +45,37 @@ func TestStoppedWorkspaceBeyondRetention(t *testing.T) {
 	d.goesOn()
 }
 
+// A mark that a later state has made void, and whose deletion Kafka did not take, stops no workspace when the log is
+// kept for less long: its state has what is gone.
+func TestVoidMarkBeyondRetention(t *testing.T) {
+	t.Parallel()
+	w := teststreams.New(t)
+	stop := w.Run(w.Cfg)
+	d := newDuo(w)
+	for range 5 {
+		w.Decided(d.bad.View, d.bad.Write("x", "y"))
+	}
+	stop()
+	end, err := streams.EndOffset(w.Context(), w.Kafka(), topology.TopicIntents, d.partition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark, err := topology.EncodeStopped(&topology.Stopped{Workspace: "shop", From: 1, At: 1, State: 0,
+		Reason: "an older release could not pass it"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Put(w.Kafka(), topology.TableOf(topology.GroupSequencer), topology.StoppedKey("shop"), mark)
+	behead(w, d.partition, end-1)
+	w.Cfg.Health = new(streams.Health)
+	w.Run(w.Cfg)
+	w.Well(w.Cfg.Health)
+	if notes := w.Cfg.Health.Notes(); len(notes) > 0 {
+		t.Fatal(notes)
+	}
+	d.recovers(d.bad.Write("x", "z"))
+}
+
 // A record of unknown logic stops its workspace, not the others, and is never refused: a binary that knows it goes on
 // with every record.
 func TestUnknownLogicStopsTheWorkspace(t *testing.T) {

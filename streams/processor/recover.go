@@ -158,8 +158,9 @@ func (p *seqPartition) reread(x position) error {
 	for _, r := range p.workspaces {
 		switch {
 		case r.mark == nil:
-		case r.mark.row.From < x.start:
-			// Records that it lacks are deleted: to go on would decide without them, and differ from a replica that has them.
+		case max(r.mark.row.From, r.replica.Offset()+1) < x.start:
+			// Records that neither its state nor the log has: to go on would decide without them, and differ from a replica
+			// that has them. A mark alone proves none: Kafka may have refused the deletion of one that is void.
 			p.haltWithout(r, x.start)
 		default:
 			from, again[r.name] = min(from, r.mark.row.From), r
