@@ -191,14 +191,16 @@ func (c Companion) Farewell(side Side) {
 	watching.Wait()
 }
 
-// Environment is what the program sees: the one of this process without its sidecar's secrets, what is its own, and
-// where its sidecar is.
+// Environment is what the program sees: the one of this process without its sidecar's and its operator's secrets, what
+// is its own, and where its sidecar is.
 func (c Companion) Environment(inherited, own []string, side Side) []string {
 	set := []string{"HENCE_URL=" + side.URL(), "HENCE_TOKEN=" + side.Token(), "HENCE_AGENT=" + c.Config.Agent,
 		"HENCE_WORKSPACE=" + cmp.Or(c.Config.Workspace, "default")}
 	env := slices.DeleteFunc(slices.Clone(inherited), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
-		return slices.Contains(c.Without, name)
+		// The operator's: with one of them the program would approve its own calls, or act in another role.
+		return slices.Contains(c.Without, name) || strings.HasPrefix(name, "HENCE_APPROVER_TOKEN") ||
+			strings.HasPrefix(name, "HENCE_SIDECAR_") || name == "HENCE_KEY_FILE"
 	})
 	env = slices.DeleteFunc(append(env, own...), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
