@@ -76,9 +76,10 @@ func (s *Sidecar) openBus() error {
 		Merge: c.Merge, Ask: ask, MaxDelta: max(0, most),
 		WaitMost: s.config.Limits.WaitMost, Log: s.log})
 	longest := s.config.Limits.WaitMost + 30*time.Second
+	// A server writes to its TLS configuration when it begins to serve: the two listeners do not share one.
 	s.bus.server = &http.Server{Handler: s.signed(s.busHandler(m, loopback)), ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout: longest, WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-		TLSConfig: s.config.TLS, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		TLSConfig: s.config.TLS.Clone(), ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	return nil
 }
 

@@ -265,6 +265,23 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// Each of the two listeners has a TLS configuration of its own: a server that begins to serve writes to its one, which
+// the race detector sees where both have the same.
+func TestTwoListenersWithTLS(t *testing.T) {
+	cert, pool := certificate(t)
+	r := start(t, memlog.New("default").Door(), Config{Agent: "a", SBus: SBus{Listen: "127.0.0.1:0"},
+		TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
+	trusting := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	defer trusting.CloseIdleConnections()
+	for _, url := range []string{r.URL() + "/healthz", r.BusURL() + "/shards"} {
+		resp := must((&http.Client{Transport: trusting}).Get(url))(t)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || resp.TLS == nil {
+			t.Errorf("%s: %d", url, resp.StatusCode)
+		}
+	}
+}
+
 // A stream goes over HTTP/2 as well, as curl and browsers speak it where there is TLS.
 func TestWatchHTTP2(t *testing.T) {
 	cert, pool := certificate(t)
