@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -34,7 +35,11 @@ type link struct {
 // link reaches the server, no longer than until ctx ends.
 func (s *server) link(ctx context.Context) (*link, error) {
 	if s.config.URL != "" {
-		client := &http.Client{Transport: &bounded{headers: s.config.Headers}}
+		endpoint, err := url.Parse(s.config.URL)
+		if err != nil {
+			return nil, fmt.Errorf("its url is none: %w", err)
+		}
+		client := &http.Client{Transport: &bounded{endpoint: endpoint, headers: s.config.Headers}}
 		return &link{&mcp.StreamableClientTransport{Endpoint: s.config.URL, HTTPClient: client, MaxEventSize: MaxMessage},
 			func() {}, func(err error) error { return err }}, nil
 	}
@@ -137,15 +142,25 @@ func (t *tail) text() string {
 	return text
 }
 
-// bounded adds the configured headers to each request, follows no redirection to another host with them, and bounds
-// what an answer that is no stream of events may hold; the stream's events are bounded one by one.
-type bounded struct{ headers map[string]string }
+// bounded adds the configured headers to each request to the endpoint's host, so that no redirection takes them to
+// another one, and bounds what an answer that is no stream of events may hold; the stream's events are bounded one by
+// one.
+type bounded struct {
+	endpoint *url.URL
+	headers  map[string]string
+}
+
+// trusts reports whether the configured headers are for a URL. The scheme counts: they do not go on in clear text. The
+// request before says nothing, since another host can redirect to itself.
+func (b *bounded) trusts(u *url.URL) bool {
+	return u.Scheme == b.endpoint.Scheme && strings.EqualFold(u.Host, b.endpoint.Host)
+}
 
 var errTooLong = errors.New("the answer is too long")
 
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	if r.Response == nil || r.Response.Request.URL.Host == r.URL.Host { // Response is there on a redirection
+	if b.trusts(r.URL) {
 		for name, value := range b.headers {
 			r.Header.Set(name, value)
 		}

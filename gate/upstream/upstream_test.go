@@ -218,6 +218,50 @@ func TestHTTP(t *testing.T) {
 	web.Close()
 }
 
+// The configured headers go to no other host, also not at the second redirection there, which comes from that host
+// itself.
+func TestHeadersOverRedirects(t *testing.T) {
+	at := make(chan string, 64)
+	tell := func(r *http.Request, host string) {
+		select {
+		case at <- host + r.URL.Path + " " + r.Header.Get("X-Key"):
+		default: // the server is tried again: more than enough is known
+		}
+	}
+	var other *httptest.Server
+	other = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tell(r, "other")
+		if r.URL.Path == "/1" {
+			http.Redirect(w, r, other.URL+"/2", http.StatusTemporaryRedirect)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(other.Close)
+	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tell(r, "own")
+		to := "/moved"
+		if r.URL.Path == to {
+			to = other.URL + "/1"
+		}
+		http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(own.Close)
+	open(t, map[string]upstream.Server{"s": {Type: "http", URL: own.URL + "/mcp",
+		Headers: map[string]string{"X-Key": "secret"}}})
+	ctx := within(t)
+	for _, want := range []string{"own/mcp secret", "own/moved secret", "other/1 ", "other/2 "} {
+		select {
+		case got := <-at:
+			if got != want {
+				t.Fatalf("a request %q, want %q", got, want)
+			}
+		case <-ctx.Done():
+			t.Fatalf("no request %q", want)
+		}
+	}
+}
+
 func TestReadConfig(t *testing.T) {
 	t.Setenv("HENCE_TEST_VALUE", "from outside")
 	read := func(text string) (map[string]upstream.Server, error) {
