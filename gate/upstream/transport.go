@@ -52,14 +52,19 @@ func (s *server) link(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.config.Command, err)
 	}
-	out, err := cmd.StdoutPipe()
+	out, its, err := os.Pipe() // no StdoutPipe: Wait would close that before what the program said last is read
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.config.Command, err)
 	}
-	if err := cmd.Start(); err != nil {
+	cmd.Stdout = its
+	err = cmd.Start()
+	_ = its.Close() // else the output would have no end
+	if err != nil {
+		_ = out.Close()
 		return nil, fmt.Errorf("start %s: %w", s.config.Command, err)
 	}
-	p := &program{ReadCloser: out, in: in, cmd: cmd, ended: make(chan struct{})}
+	p := &program{out: out, in: in, cmd: cmd, ended: make(chan struct{})}
+	go p.await()
 	said := func(err error) error {
 		if text := words.text(); text != "" && err != nil {
 			return fmt.Errorf("%w; it said: %s", err, text)
@@ -87,31 +92,50 @@ func environment(own map[string]string) []string {
 	return out
 }
 
+// errHeld is why a session ends whose program is gone and whose output is not at its end.
+var errHeld = errors.New("the program has ended, and what it left behind holds its output open")
+
 // program is what a program writes. Closing it ends the program, with all that it has started.
 type program struct {
-	io.ReadCloser
+	out   *os.File
 	in    io.Closer
 	cmd   *exec.Cmd
 	once  sync.Once
-	ended chan struct{}
+	ended chan struct{} // closed by await, which Close joins
+}
+
+func (p *program) Read(data []byte) (int, error) {
+	n, err := p.out.Read(data)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errHeld
+	}
+	return n, err
+}
+
+// await ends what the program has started once the program itself is gone, and bounds the reading of its output: a
+// process that has left the group may hold that open for as long as it lives.
+func (p *program) await() {
+	defer close(p.ended)
+	_ = p.cmd.Wait() // gives what holds the standard error open stopGrace
+	child.Signal(p.cmd.Process.Pid, syscall.SIGKILL)
+	_ = p.out.SetReadDeadline(time.Now().Add(stopGrace))
 }
 
 func (p *program) Close() error {
 	p.once.Do(func() {
 		_ = p.in.Close() // the protocol's word for: end
-		go func() {
-			defer close(p.ended)
-			_, _ = io.Copy(io.Discard, p.ReadCloser) // before Wait, which closes the pipe
-			_ = p.cmd.Wait()
-		}()
+		var drain sync.WaitGroup
+		drain.Go(func() { _, _ = io.Copy(io.Discard, p) }) // a program that cannot write does not end by itself
 		grace := time.NewTimer(stopGrace)
 		defer grace.Stop()
 		select {
 		case <-p.ended:
 		case <-grace.C:
+			child.Signal(p.cmd.Process.Pid, syscall.SIGKILL)
+			<-p.ended // no longer than stopGrace
 		}
-		child.Signal(p.cmd.Process.Pid, syscall.SIGKILL) // what it has started, too
-		<-p.ended
+		_ = p.out.Close() // ends the drain, too
+		drain.Wait()
 	})
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -185,6 +187,47 @@ func TestHostile(t *testing.T) {
 		s, _ := set.State(mcptest.Dies)
 		return s.Phase == upstream.Ready
 	})
+}
+
+// A program that has ended is started again, and closing waits for no longer than two bounds, though what the program
+// left behind in a session of its own holds its output open.
+func TestLeavesItsOutputOpen(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	// A start may take longer than the test waits, so no failure is a time-out; the pause lets the test see one.
+	set := upstream.Open(map[string]upstream.Server{"forks": mcptest.Config(mcptest.Forks, log),
+		"leaves": mcptest.Config(mcptest.Leaves, log), "stays": mcptest.Config(mcptest.Leaves, log)},
+		upstream.Options{Pause: time.Second})
+	var closing sync.Once
+	end := func() { closing.Do(set.Close) }
+	t.Cleanup(end)
+	t.Cleanup(func() {
+		for _, pid := range mcptest.Left(log) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	ctx := within(t)
+	if _, err := set.Call(ctx, "stays", upstream.Call{Tool: "look", Args: json.RawMessage(`{"at":"stay"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := set.Call(ctx, "leaves", upstream.Call{Tool: "look", Args: json.RawMessage(`{"at":"x"}`)})
+	if !errors.Is(err, upstream.ErrUnknown) || !strings.Contains(err.Error(), "holds its output open") {
+		t.Errorf("a call of one that leaves: %v", err)
+	}
+	until(t, set, "the failure of one that forks", func() bool {
+		s, _ := set.State("forks")
+		return s.Phase == upstream.Failed && strings.Contains(s.Err, "holds its output open")
+	})
+	until(t, set, "the next start of one that left", func() bool {
+		s, _ := set.State("leaves")
+		return s.Phase == upstream.Ready
+	})
+	closed := make(chan struct{})
+	go func() { defer close(closed); end() }()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		t.Error("closing has no end")
+	}
 }
 
 // A service at a URL is called with the headers of its entry, which are not sent to another host.

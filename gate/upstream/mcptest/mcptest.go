@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/hence-dev/hence/gate/upstream"
 )
@@ -33,6 +37,11 @@ const (
 	Loops = "loops" // the pages of its list have no end
 	Poses = "poses" // its tools have the names of Hence's own
 	Turns = "turns" // its first call takes tools away, and says so before it answers
+	Forks = "forks" // it ends at once, and what it has started holds its output open from a session of its own
+	// Leaves starts such a process at each call, and then ends unless the call says "stay". The log has "left:PID".
+	Leaves = "leaves"
+
+	holds = "holds" // the process that is left
 )
 
 // Main serves, and does not return, where the process was started as a server. Call it first in TestMain.
@@ -70,6 +79,16 @@ type server struct {
 	tools []string
 }
 
+// Left are the processes that servers have left behind, by the log of their calls.
+func Left(log string) (out []int) {
+	for _, line := range Made(log) {
+		if pid, err := strconv.Atoi(strings.TrimPrefix(line, "left:")); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
 // message is a request or a notification.
 type message struct {
 	ID     json.RawMessage `json:"id"`
@@ -85,6 +104,12 @@ func (s *server) serve(in io.Reader) {
 	switch s.mode {
 	case Hang:
 		_, _ = io.Copy(io.Discard, in)
+		return
+	case Forks:
+		leave()
+		return
+	case holds:
+		<-time.After(time.Minute) // the test that has it left ends it before
 		return
 	case Flood:
 		for {
@@ -140,13 +165,7 @@ func (s *server) list() string {
 
 func (s *server) call(m message) {
 	name, at := m.Params.Name, argument(m.Params.Arguments)
-	if log := os.Getenv(envLog); log != "" {
-		f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err == nil {
-			fmt.Fprintf(f, "%s:%s:%v\n", name, at, m.Params.Meta["hence/key"])
-			_ = f.Close()
-		}
-	}
+	note(fmt.Sprintf("%s:%s:%v", name, at, m.Params.Meta["hence/key"]))
 	said := func(text string) {
 		s.say(m.ID, fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"structuredContent":{"said":%q},`+
 			`"_meta":{"of":"mcptest"}}`, text, text))
@@ -160,6 +179,9 @@ func (s *server) call(m message) {
 	switch {
 	case s.mode == Dies:
 		os.Exit(3)
+	case s.mode == Leaves && at != "stay":
+		leave()
+		os.Exit(0)
 	case s.mode == Huge:
 		said(strings.Repeat("x", upstream.MaxMessage+1))
 	case name == "slow":
@@ -183,10 +205,35 @@ func (s *server) call(m message) {
 		s.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,`+
 			`"error":{"code":-32602,"message":"at is invalid","data":{"at":1}}}`, m.ID))
 	default:
+		if s.mode == Leaves {
+			leave()
+		}
 		said(name + " " + at)
 		if s.mode == Twice {
 			said("another answer")
 		}
+	}
+}
+
+// note appends a line to the log, where there is one.
+func note(line string) {
+	log := os.Getenv(envLog)
+	if log == "" {
+		return
+	}
+	if f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		fmt.Fprintln(f, line)
+		_ = f.Close()
+	}
+}
+
+// leave starts a process that holds this one's output open and is in no group of it.
+func leave() {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envMode+"="+holds)
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = os.Stdout, os.Stderr, &syscall.SysProcAttr{Setsid: true}
+	if cmd.Start() == nil {
+		note(fmt.Sprintf("left:%d", cmd.Process.Pid))
 	}
 }
 
