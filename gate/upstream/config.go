@@ -23,6 +23,8 @@ type Server struct {
 	Dir     string            `json:"cwd,omitempty"`
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
+
+	variables []string // that Env and Headers are taken from
 }
 
 // Bounds of a configuration.
@@ -90,20 +92,24 @@ func parseServer(name string, data []byte, lookup func(string) (string, bool)) (
 	if err := d.Decode(&s); err != nil {
 		return s, fmt.Errorf("%w: it takes command, args, env and cwd, or url and headers, and a type", err)
 	}
-	expand := func(text string) string {
+	expand := func(text string, lookup func(string) (string, bool)) string {
 		out, miss := expandVars(text, lookup)
 		if miss != "" && err == nil {
 			err = fmt.Errorf("the environment variable %s is not set: set it, or write ${%s:-default}", miss, miss)
 		}
 		return out
 	}
-	s.Command, s.Dir, s.URL = expand(s.Command), expand(s.Dir), expand(s.URL)
+	s.Command, s.Dir, s.URL = expand(s.Command, lookup), expand(s.Dir, lookup), expand(s.URL, lookup)
 	for i := range s.Args {
-		s.Args[i] = expand(s.Args[i])
+		s.Args[i] = expand(s.Args[i], lookup)
+	}
+	noted := func(name string) (string, bool) {
+		s.variables = append(s.variables, name)
+		return lookup(name)
 	}
 	for _, values := range []map[string]string{s.Env, s.Headers} {
 		for key, value := range values {
-			values[key] = expand(value)
+			values[key] = expand(value, noted)
 		}
 	}
 	if err != nil {

@@ -75,12 +75,16 @@ func (s *server) link(ctx context.Context) (*link, error) {
 	return &link{to, func() { _ = p.Close() }, said}, nil
 }
 
+// common are the variables that every program is given.
+func common() []string {
+	return []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+}
+
 // environment is all that a program sees of this process's environment, and what its entry gives it. Tokens of the
 // agent and secrets of the policy are not for third-party programs.
 func environment(own map[string]string) []string {
 	var out []string
-	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TZ", "SSL_CERT_FILE",
-		"SSL_CERT_DIR"} {
+	for _, name := range common() {
 		if value, set := os.LookupEnv(name); set && own[name] == "" {
 			out = append(out, name+"="+value)
 		}

@@ -133,6 +133,25 @@ func (s *Set) Close() {
 // Has says that a server of this name is configured.
 func (s *Set) Has(name string) bool { return s.servers[name] != nil }
 
+// SecretVariables are the environment variables that the servers' env and headers are taken from, sorted: they hold
+// what the servers ask of their clients. Those that every program needs are not among them. A nil Set has none.
+func (s *Set) SecretVariables() []string {
+	if s == nil {
+		return nil
+	}
+	needed := append(common(), "SHELL", "PWD", "LOGNAME", "TERM")
+	var out []string
+	for _, one := range s.servers {
+		for _, name := range one.config.variables {
+			if !slices.Contains(needed, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // States are all servers, by name.
 func (s *Set) States() []State {
 	var out []State

@@ -43,9 +43,10 @@ func (c *runCmd) Help() string {
 	return `The sidecar of the agent runs in this process, and the program runs as its child with HENCE_URL, HENCE_TOKEN,
 HENCE_AGENT and HENCE_WORKSPACE set, with --mcp also HENCE_MCP_URL, and HENCE_MCP_CONFIG, which names the file of an
 MCP client, and with --llm OPENAI_BASE_URL, ANTHROPIC_BASE_URL or
-GOOGLE_GEMINI_BASE_URL. Its environment lacks the variables that the policy's secrets are read from; the
-rest of the environment, its input and its output are unchanged. The program is started once the sidecar is ready.
-While brokers cannot be reached, the command waits without a limit and prints what it waits for.
+GOOGLE_GEMINI_BASE_URL. Its environment lacks the variables that the policy's secrets are read from, those that env
+and headers of the MCP servers name, and the tokens and keys of operators and approvers; the rest of the environment,
+its input and its output are unchanged. The program is started once the sidecar is ready. While brokers cannot be
+reached, the command waits without a limit and prints what it waits for.
 
 Without --embedded the cluster is that of --brokers and --nats; if neither is given, that of the running "hence dev",
 and then its workspace and its policy are used as well.
@@ -106,7 +107,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		}
 		return c.beside(ctx, s, beside.Companion{
 			Streams: g.Streams, Signals: signals, Settle: c.Settle, Say: sayAs(s.Err, "run"), Hush: hush,
-			Without: withheld(tools),
+			Without: withheld(servers, tools),
 			Config: c.serving(servers, sidecar.Config{
 				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
 				OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,

@@ -41,9 +41,9 @@ func (t tools) loadBeside(d *devContext, say func(string, ...any), logger *slog.
 }
 
 // withheld are the variables that a program is not given: they hold secrets of the sidecars beside it, or say where
-// those are. What the policies name comes to them.
-func withheld(policies ...gate.Tools) []string {
-	names := []string{"HENCE_TOKEN_FILE"}
+// those are. What the policies name comes to them, and what the file of MCP servers does.
+func withheld(servers *upstream.Set, policies ...gate.Tools) []string {
+	names := append([]string{"HENCE_TOKEN_FILE"}, servers.SecretVariables()...)
 	for _, tools := range policies {
 		if p, ok := tools.(interface{ SecretVariables() []string }); ok {
 			names = append(names, p.SecretVariables()...)

@@ -131,14 +131,15 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	return team.Verdict()
 }
 
-// team is what is run. No program is given the variables of any policy: secrets of some agent's sidecar may be there.
+// team is what is run. No program is given the variables of any policy or MCP server: secrets of some agent's sidecar
+// may be there.
 func (c *upCmd) team(agents []agentfile.Agent, configs []sidecar.Config, serves sidecar.Config, s Streams) up.Config {
 	var policies []gate.Tools
 	for _, config := range configs {
 		policies = append(policies, config.Tools)
 	}
-	t := up.Config{Agents: agents, Sidecars: configs, Err: s.Err, Without: withheld(policies...), Logger: c.logger,
-		Grace: c.Grace, Settle: c.Settle, Serves: serves, Tells: c.tells}
+	t := up.Config{Agents: agents, Sidecars: configs, Err: s.Err, Logger: c.logger, Grace: c.Grace, Settle: c.Settle,
+		Without: withheld(serves.MCP.Upstreams, policies...), Serves: serves, Tells: c.tells}
 	if !c.json() {
 		t.Out = s.Out
 	}

@@ -45,6 +45,36 @@ func TestProgramsGetNoSecrets(t *testing.T) {
 	}
 }
 
+// TestProgramsGetNoUpstreamSecrets holds that no program finds in its environment what --mcp takes the env and headers
+// of MCP servers from, also where no call is made to them. A variable that every program has is none of these.
+func TestProgramsGetNoUpstreamSecrets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{
+		"shop":{"url":"http://127.0.0.1:1/mcp","headers":{"Authorization":"Bearer ${SHOP_MCP_TOKEN}"}},
+		"stock":{"command":"/no/such/program","env":{"PASSWORD":"${STOCK_PASSWORD:-none}","NAME":"${USER}"}}}}`),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SHOP_MCP_TOKEN", "tok-9")
+	t.Setenv("STOCK_PASSWORD", "tok-8")
+	t.Setenv("USER", "ann")
+	const look = `echo "shop=$SHOP_MCP_TOKEN stock=$STOCK_PASSWORD user=$USER"`
+	p := startProgram(t, "run", "--agent", "a", "--embedded", "--mcp", file, "--", "sh", "-c", look)
+	if code := p.code(t); code != 0 || p.out.text() != "shop= stock= user=ann" {
+		t.Errorf("hence run: exit code %d, the program found %q", code, p.out.text())
+	}
+	path := agentsFile(t, fmt.Sprintf(`
+  - {name: a, command: '%s'}
+  - {name: b, command: '%s', env: {SHOP_MCP_TOKEN: given}}
+`, look, look))
+	code, out, errs := hence(t, "up", "-f", path, "--mcp", file)
+	for _, want := range []string{"a | shop= stock= user=ann\n", "b | shop=given stock= user=ann\n"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("hence up: exit code %d, %q is not in\n%s%s", code, want, out, errs)
+		}
+	}
+}
+
 // TestMissingSecret holds that a start without a secret that a tool needs is refused before anything is accepted, with
 // the tool and its line; a secret that no tool needs may be absent. A check elsewhere only notes it.
 func TestMissingSecret(t *testing.T) {
