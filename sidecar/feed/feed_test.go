@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -361,3 +363,67 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("after 1: %+v", e)
 	}
 }
+
+// TestIdleLasts: a stream in which nothing happens lasts over either protocol, although its heartbeats are further
+// apart than one write may take. Times are the defaults, by a clock of the test.
+func TestIdleLasts(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var protocols http.Protocols
+			protocols.SetHTTP1(version == 1)
+			protocols.SetUnencryptedHTTP2(version == 2)
+			src := newSource()
+			src.add(1)
+			ours, theirs := net.Pipe()
+			listener := &oneConn{conns: make(chan net.Conn, 1)}
+			listener.conns <- theirs
+			server := &http.Server{Handler: New(Config{Follow: src.follow}), Protocols: &protocols}
+			served := make(chan error, 1)
+			go func() { served <- server.Serve(listener) }()
+			transport := &http.Transport{Protocols: &protocols,
+				DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil }}
+			resp, err := (&http.Client{Transport: transport}).Get("http://x/?after=0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.ProtoMajor != version {
+				t.Errorf("%s, want version %d", resp.Proto, version)
+			}
+			r := bufio.NewReader(resp.Body)
+			for beats := 0; beats < 10; {
+				e, err := next(r)
+				if err != nil {
+					t.Errorf("%s: the stream ended after %d heartbeats: %v", resp.Proto, beats, err)
+					break
+				}
+				if len(e.comments) > 0 && strings.HasPrefix(e.comments[0], "at seq") {
+					beats++
+				}
+			}
+			_ = resp.Body.Close()
+			transport.CloseIdleConnections()
+			_ = server.Close()
+			<-served
+		})
+	}
+}
+
+// oneConn is a listener that accepts what is put into it.
+type oneConn struct {
+	conns chan net.Conn
+	once  sync.Once
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if c, open := <-l.conns; open {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error {
+	l.once.Do(func() { close(l.conns) })
+	return nil
+}
+
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }

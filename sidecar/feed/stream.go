@@ -112,6 +112,8 @@ func (s *stream) serveUntil(ctx context.Context, ended <-chan error) (err error,
 		case err != nil:
 			return nil, true // the client has gone
 		}
+		// The deadline was that write's. Over HTTP/2 one that passes later resets the stream, though nothing is written.
+		_ = s.control.SetWriteDeadline(time.Time{})
 	}
 }
 
