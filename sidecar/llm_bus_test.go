@@ -192,6 +192,30 @@ func TestBusFromHere(t *testing.T) {
 	}
 }
 
+// A page's GET of an image has no Origin. It is refused all the same, and makes no read that a commit is held against.
+func TestBusFromOtherSites(t *testing.T) {
+	d := openBusModels(t, "enforce", nil)
+	for _, key := range []string{"plan", "note"} {
+		d.send(t, "POST", "/shard", `{"key":"`+key+`","content":"0","goal_tag":""}`)
+	}
+	d.send(t, "POST", "/session", `{"agent_id":"ann"}`)
+	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "none": 200, "same-origin": 200} {
+		name := "ann"
+		if want == 200 {
+			name = "bob"
+		}
+		status, body := d.send(t, "GET", "/shard/plan?agent_id="+name, "", "Sec-Fetch-Site", site, "Sec-Fetch-Mode",
+			"no-cors", "Sec-Fetch-Dest", "image", "Referer", "https://evil.example/")
+		if status != want || want == 403 && !strings.Contains(body, "page of another site") {
+			t.Errorf("%s: %d %s, wanted %d", site, status, body, want)
+		}
+	}
+	d.commit(t, "other", "plan", 0)
+	if got := d.commit(t, "ann", "note", 0); got != "" {
+		t.Errorf("ann's commit after the page's request: %s", got)
+	}
+}
+
 // What an extractor names counts as what the vocabulary finds. Without its word enforce lets nothing through, and
 // observe all.
 func TestExtractor(t *testing.T) {

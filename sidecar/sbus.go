@@ -119,6 +119,12 @@ func (s *Sidecar) busHandler(m *Member, loopback bool) http.Handler {
 // send requests, also under a name of its own that leads here.
 func fromHere(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+			// An image's GET has no Origin, and its read would count as one of the name in its address.
+			http.Error(w, "this address is for programs of this machine: a page of another site sent this",
+				http.StatusForbidden)
+			return
+		}
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
