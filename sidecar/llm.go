@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -134,13 +133,6 @@ func vocabularyOf(tools gate.Tools) *gate.Vocabulary {
 		return nil
 	}
 	return p.Vocabulary()
-}
-
-// unhurried takes the bounds of this listener off a request that a model answers.
-func unhurried(w http.ResponseWriter) {
-	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Time{})
-	_ = c.SetWriteDeadline(time.Time{})
 }
 
 // Models says which models' APIs are served.

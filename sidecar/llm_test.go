@@ -2,9 +2,11 @@ package sidecar
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/gate/policy"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -275,6 +278,35 @@ func TestModelsRefuse(t *testing.T) {
 		_ = out.Body.Close()
 		if out.StatusCode != c.status || !strings.Contains(string(body), c.says) || reached {
 			t.Errorf("%s: %d %s", c.url, out.StatusCode, body)
+		}
+	}
+}
+
+// TestModelsStranger: who has no key, and sends slowly, is held to the listener's bounds; who has one takes its time.
+func TestModelsStranger(t *testing.T) {
+	d := openModels(t, "observe")
+	d.stub = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"whole":true}`) }
+	const bound = 300 * time.Millisecond
+	s := httptest.NewUnstartedServer(d.handler())
+	s.Config.ReadTimeout = bound
+	s.Start()
+	t.Cleanup(s.Close)
+	good := strings.TrimPrefix(d.ModelURL("openai"), d.URL())
+	for path, served := range map[string]bool{"/llm/wrong/openai": false, good: true} {
+		c := must(net.Dial("tcp", s.Listener.Addr().String()))(t)
+		defer c.Close()
+		fmt.Fprintf(c, "POST %s/v1/x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{", path)
+		if served { // its second half comes late
+			<-time.After(2 * bound)
+			_, _ = io.WriteString(c, "}")
+		}
+		_ = c.SetReadDeadline(time.Now().Add(3 * time.Second)) // of the test
+		answer, err := io.ReadAll(c)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is held open", path)
+		}
+		if served != strings.Contains(string(answer), `{"whole":true}`) {
+			t.Errorf("%s: %q %v", path, answer, err)
 		}
 	}
 }

@@ -78,7 +78,6 @@ func (s *Sidecar) handler() http.Handler {
 		case s.mcp != nil && (r.URL.Path == mcp.Path || strings.HasPrefix(r.URL.Path, mcp.Path+"/")):
 			s.mcp.ServeHTTP(w, r)
 		case s.llm != nil && strings.HasPrefix(r.URL.Path, llm.Path+"/"):
-			unhurried(w)
 			s.llm.ServeHTTP(w, r)
 		default:
 			s.face.ServeHTTP(w, r)

@@ -106,9 +106,6 @@ func (s *Sidecar) busHandler(m *Member, loopback bool) http.Handler {
 			}
 			return s.guestOf(m, m.Agent()), nil
 		}
-		if strings.HasPrefix(r.URL.Path, "/v1") {
-			unhurried(w)
-		}
 		if !s.llm.ServeBus(w, r, guest) {
 			s.bus.face.ServeHTTP(w, r)
 		}

@@ -180,6 +180,7 @@ func (f *Face) serve(w http.ResponseWriter, r *http.Request, provider, path stri
 		return
 	}
 	defer guest.Leave()
+	unhurried(w) // from here on: a caller without a key could else hold connections open
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
 		status := http.StatusBadRequest
@@ -205,6 +206,13 @@ func (f *Face) serve(w http.ResponseWriter, r *http.Request, provider, path stri
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	f.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passKey{}, p)))
+}
+
+// unhurried takes the listener's bounds off a request that a model answers.
+func unhurried(w http.ResponseWriter) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Time{}) // not every writer has one
+	_ = c.SetWriteDeadline(time.Time{})
 }
 
 func (f *Face) vocabulary(v *gate.Vocabulary) *vocabulary {
