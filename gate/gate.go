@@ -82,6 +82,9 @@ type Retry struct {
 	Most     time.Duration // longest backoff
 }
 
+// MostTime is the longest MaxTime that a policy may give a tool.
+const MostTime = 10 * time.Minute
+
 // Tool is what the policy says of one tool for given arguments.
 type Tool struct {
 	Name    string

@@ -38,7 +38,7 @@ func (s *Sidecar) openMCP() {
 	}
 	s.mcp = mcp.New(mcp.Config{Upstreams: c.Upstreams, Enter: s.enterMCP, Origins: c.Origins, Version: c.Version,
 		Body: s.config.Limits.BodyBytes, Calls: s.config.Limits.Requests, Decided: mcpDecided, ReleaseWait: mcpRelease,
-		Log: s.log})
+		Longest: s.longest() + gate.MostTime, Log: s.log})
 }
 
 // MCPURL is where MCP clients are served; empty: they are not.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -371,6 +372,65 @@ func TestMCPProgress(t *testing.T) {
 	}
 	if out := calls(t, s, "s__look", map[string]any{"at": "x"}, ""); textOf(out) != "look x" || len(heard) > 0 {
 		t.Errorf("%+v, and %d more are heard", out, len(heard))
+	}
+}
+
+// TestMCPSlowRead: a read that takes longer than the listener's bounds, as its policy lets it, is answered.
+func TestMCPSlowRead(t *testing.T) {
+	const bound = 500 * time.Millisecond // a minute by default
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		_ = json.NewDecoder(r.Body).Decode(&m)
+		w.Header().Set("Content-Type", "application/json")
+		result := `{}`
+		switch m.Method {
+		case "initialize":
+			result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`
+		case "tools/list":
+			result = `{"tools":[{"name":"wait","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			select {
+			case <-time.After(2 * bound):
+			case <-r.Context().Done():
+			}
+			result = `{"content":[{"type":"text","text":"waited"}]}`
+		}
+		if len(m.ID) == 0 {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+	}))
+	t.Cleanup(up.Close)
+	set := upstream.Open(map[string]upstream.Server{"s": {Type: "http", URL: up.URL}}, upstream.Options{})
+	t.Cleanup(set.Close)
+	tools := must(policy.Load([]byte("version: 1\nserver: doors\ntools:\n"+
+		"  - {tool: s__wait, class: read, max_time_ms: 600000, scopes: [\"thing:/**\"], mcp: {server: s}}\n"),
+		policy.Options{Build: adapters.Over(set)}))(t)
+	d := start(t, memlog.New("default").Door(), Config{Agent: "a", Tools: tools, MCP: MCP{Upstreams: set}})
+	set.Settled(background(t))
+	s := httptest.NewUnstartedServer(d.handler())
+	s.Config.ReadTimeout, s.Config.WriteTimeout = bound, bound
+	s.Start()
+	t.Cleanup(s.Close)
+	for name, meta := range map[string]string{"whole": "", "streamed": `,"_meta":{"progressToken":1}`} {
+		r := must(http.NewRequestWithContext(background(t), http.MethodPost, s.URL+"/mcp", strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__wait","arguments":{}`+meta+`}}`)))(t)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		out, err := bearer{d.Token(), nil}.RoundTrip(r)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text, err := io.ReadAll(out.Body)
+		_ = out.Body.Close()
+		if err != nil || !strings.Contains(string(text), "waited") {
+			t.Errorf("%s: %d %s %v", name, out.StatusCode, text, err)
+		}
 	}
 }
 

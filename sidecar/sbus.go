@@ -75,7 +75,7 @@ func (s *Sidecar) openBus() error {
 		Name: m.Agent(), URL: s.BusURL(), Token: token, Signs: s.signsFor(m.Agent()), Admin: loopback,
 		Merge: c.Merge, Ask: ask, MaxDelta: max(0, most),
 		WaitMost: s.config.Limits.WaitMost, Log: s.log})
-	longest := s.config.Limits.WaitMost + 30*time.Second
+	longest := s.longest()
 	// A server writes to its TLS configuration when it begins to serve: the two listeners do not share one.
 	s.bus.server = &http.Server{Handler: s.signed(s.busHandler(m, loopback)), ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout: longest, WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
@@ -42,7 +43,7 @@ const (
 	maxScopes    = 16 // templates in scopes, and in may
 	maxName      = 200
 	maxRetries   = 100
-	maxTimeMs    = 600_000
+	maxTimeMs    = int(gate.MostTime / time.Millisecond)
 	maxKeyLifeMs = 315_360_000_000 // ten years
 	maxBackoffMs = 600_000
 )

@@ -91,6 +91,7 @@ type Config struct {
 	Decided time.Duration // how long a held call that is alone, or a commit, waits for its decision
 	// ReleaseWait is how long a held call that is alone is waited for after its commit. Clients cut a call after 5 s.
 	ReleaseWait time.Duration
+	Longest     time.Duration // of a request; the listener's bounds may be shorter
 	Log         *slog.Logger
 }
 
@@ -181,6 +182,11 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if asks {
 		served = f.streamed
 	}
+	// A read takes as long as its policy lets it. The read deadline, which would end the context, is moved once the body
+	// is there, so that a slow sender keeps the listener's.
+	c, until := http.NewResponseController(w), time.Now().Add(f.Longest)
+	_ = c.SetReadDeadline(until) // not every writer has one
+	_ = c.SetWriteDeadline(until)
 	if v.signed.Key != "" { // the SDK takes no request without a token
 		r.Header.Set("Authorization", "Bearer signed")
 	}
