@@ -137,11 +137,11 @@ func (a *answer) lines(bit []byte) {
 			break
 		}
 		if data, ok := bytes.CutPrefix(a.line[:end], []byte("data:")); ok {
-			a.event(data)
-			if ends(data) { // the client may act on the text without waiting for the stream's end
+			part, whole := ends(data, a.event(data))
+			if part { // the client may act on the text without waiting for the stream's end
 				a.flush()
 			}
-			if finishes(data) {
+			if whole {
 				a.tell()
 			}
 		}
@@ -152,35 +152,35 @@ func (a *answer) lines(bit []byte) {
 	}
 }
 
-// ends reports whether an event says that a text is whole.
-func ends(data []byte) bool {
-	for _, word := range []string{`[DONE]`, `"finish_reason":"`, `"finish_reason": "`, "finishReason",
-		"content_block_stop", "message_stop", ".done", "response.completed"} {
-		if bytes.Contains(data, []byte(word)) {
-			return true
+// ends reports whether an event, v as parsed, says that a text is whole, and that the answer is. Its form alone says
+// so: a text, or the arguments of a call, may speak of [DONE].
+func ends(data []byte, v any) (part, whole bool) {
+	if string(bytes.TrimSpace(data)) == "[DONE]" {
+		return true, true
+	}
+	m, _ := v.(map[string]any)
+	switch kind := text(m, "type"); {
+	case kind == "message_stop", kind == "response.completed":
+		return true, true
+	case kind == "content_block_stop", strings.HasSuffix(kind, ".done"):
+		return true, false
+	}
+	for of, reason := range map[string]string{"choices": "finish_reason", "candidates": "finishReason"} {
+		for _, one := range list(m, of) {
+			if c, _ := one.(map[string]any); text(c, reason) != "" {
+				return true, true
+			}
 		}
 	}
-	return false
+	return false, false
 }
 
-// finishes reports whether an event says that the answer is whole.
-func finishes(data []byte) bool {
-	for _, word := range []string{`[DONE]`, `"finish_reason":"`, `"finish_reason": "`, `"finishReason"`, "message_stop",
-		`"response.completed"`} {
-		if bytes.Contains(data, []byte(word)) {
-			return true
-		}
-	}
-	return false
-}
-
-// event adds the texts of an event to what has come of them.
-func (a *answer) event(data []byte) {
-	var v any
+// event adds the texts of an event to what has come of them, and returns it parsed; nil: it is no JSON.
+func (a *answer) event(data []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber() // arguments of calls are compared as they were written
 	if d.Decode(&v) != nil {
-		return
+		return nil
 	}
 	a.calls.event(v)
 	a.tokens.event(v)
@@ -210,6 +210,7 @@ func (a *answer) event(data []byte) {
 		}
 		a.found(scopes)
 	})
+	return v
 }
 
 func (a *answer) find(text string) []string {

@@ -279,6 +279,62 @@ data: {"candidates":[{"content":{"parts":[` +
 	}
 }
 
+// TestWordsOfTheEnd: an answer that speaks of how a stream ends, in its text or in the arguments of a call, is not at
+// its end: what comes after is looked through and told.
+func TestWordsOfTheEnd(t *testing.T) {
+	for name, word := range map[string]string{"none": "nothing", "OpenAI's": "[DONE]", "Anthropic's": "message_stop",
+		"of a response": "response.completed", "Gemini's": `\"finishReason\":\"STOP\"`,
+		"of a choice": `\"finish_reason\":\"stop\"`} {
+		for shape, body := range map[string]string{
+			"openai": `data: {"choices":[{"index":0,"delta":{"content":"it ends with ` + word + `, ord"}}]}
+
+data: {"choices":[{"index":0,"delta":{"content":"er 12"}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"pay","arguments":"{\"a\":1}"}},` +
+				`{"index":1,"function":{"name":"ship","arguments":"{\"a\":2}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+
+data: [DONE]
+
+`,
+			"gemini": `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"pay",` +
+				`"args":{"finishReason":"` + word + `","finish_reason":"x"}}}]}}]}
+
+data: {"candidates":[{"content":{"parts":[{"text":"order 12"},{"functionCall":{"name":"ship","args":{}}}]}}]}
+
+data: {"candidates":[{"content":{"parts":[]},"finishReason":"STOP"}]}
+
+`,
+			"anthropic": `data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","name":"pay",` +
+				`"input":{"a":"` + word + `"}}}
+
+data: {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"order 12"}}
+
+data: {"type":"content_block_start","index":2,"content_block":{"type":"tool_use","name":"ship","input":{}}}
+
+data: {"type":"message_stop"}
+
+`} {
+			var told, said []string
+			a := &answer{body: io.NopCloser(strings.NewReader(body)), stream: true, words: words(),
+				pieces: map[string]*piece{}, over: func() {}, calls: calls{}, use: func([]string) error { return nil },
+				told: func(uses []api.ToolUse) {
+					for _, u := range uses {
+						told = append(told, u.Name)
+					}
+				},
+				extract: func(s []string) ([]string, error) { said = append(said, s...); return nil, nil }}
+			if _, err := io.ReadAll(a); err != nil {
+				t.Fatal(err)
+			}
+			if fmt.Sprint(told) != "[pay ship]" || !strings.Contains(strings.Join(said, "|"), "order 12") {
+				t.Errorf("%s, the word %s: told of %q; the extractor was asked about %q", shape, name, told, said)
+			}
+		}
+	}
+}
+
 func FuzzAnswer(f *testing.F) {
 	for _, body := range streams() {
 		f.Add(body, true)
