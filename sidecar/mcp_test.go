@@ -448,6 +448,30 @@ func TestMCPUnknown(t *testing.T) {
 	})
 }
 
+// TestMCPShardReadForeign: what is no shard is refused by shard_read in words, and is no read of the transaction, also
+// where its type is in use, and a read of it could be announced.
+func TestMCPShardReadForeign(t *testing.T) {
+	d := openDoor(t)
+	s := d.enter(t, "", "", nil)
+	tx := field(t, calls(t, s, "tx_begin", nil, ""), "tx").(string)
+	for _, scope := range []string{"thing:/1", "order:/1", "thing:/**"} {
+		for _, of := range []string{tx, ""} {
+			args := map[string]any{"scope": scope}
+			if of != "" {
+				args["tx"] = of
+			}
+			if out := calls(t, s, "shard_read", args, ""); !out.IsError || !strings.Contains(textOf(out), "bad_scope") {
+				t.Errorf("%s of transaction %q: %s", scope, of, textOf(out))
+			}
+		}
+	}
+	calls(t, s, "s__note", map[string]any{"at": "1"}, "") // moves thing:/1
+	calls(t, s, "shard_write", map[string]any{"scope": "shard:/a", "content": "1", "tx": tx}, "")
+	if out := calls(t, s, "tx_commit", map[string]any{"tx": tx}, ""); out.IsError {
+		t.Errorf("what was not read is held against the transaction: %s", textOf(out))
+	}
+}
+
 // A stale read is refused at the commit in words that say what to read again; aborted, what is held is never made.
 func TestMCPRefused(t *testing.T) {
 	d := openDoor(t)

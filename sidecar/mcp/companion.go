@@ -201,6 +201,10 @@ func shardRead(_ *Face, ctx context.Context, v *visit, tx string, data json.RawM
 		}
 		return said(shardShown{c.Scope, c.Version > 0, c.Version, string(c.Body)}, nil)
 	}
+	if !strings.HasPrefix(a.Scope, "shard:/") { // the agent would announce a read of it, which nothing here makes
+		return said(nil, api.Problemf(api.CodeBadScope, "scope %.80q is not a shard, and shard_read reads shards "+
+			"(shard:/a/b) alone: take a tool of the server that has it", a.Scope))
+	}
 	s, _, err := v.guest.Read(ctx, a.Tx, &api.Read{Scope: a.Scope})
 	if err != nil {
 		return said(nil, err)
