@@ -300,6 +300,33 @@ func TestSignedFaces(t *testing.T) {
 	}
 }
 
+// TestSignedKeySplit: a signed Idempotency-Key whose header is split into two on its way, which has the same
+// signature, does not count as another key.
+func TestSignedKeySplit(t *testing.T) {
+	s := keyed(t, memlog.New("default"), nil)
+	send := func(signed string, sent ...string) (int, string) {
+		r := must(http.NewRequestWithContext(background(t), "PUT", s.URL()+"/v1/workspaces/default/shards/x",
+			strings.NewReader("1")))(t)
+		r.Header.Set("Content-Type", "text/plain")
+		r.Header.Set("Idempotency-Key", signed)
+		if err := signature.NewSigner(keyOf("a")).Sign(r, []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+		r.Header["Idempotency-Key"] = sent
+		return answered(t, r)
+	}
+	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+	if status, text := send("a", "a"); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status, text := send("a, b", "a", "b"); status != http.StatusBadRequest || !strings.Contains(text, "2 times") {
+		t.Errorf("split: %d %s", status, text)
+	}
+	if status, text := send("a, b", "a, b"); status/100 != 2 {
+		t.Errorf("whole: %d %s", status, text)
+	}
+}
+
 // TestFacesNameTheSigner: what comes of a signed request names its key in the log, by whichever face it came; what
 // another agent's key has signed does nothing.
 func TestFacesNameTheSigner(t *testing.T) {

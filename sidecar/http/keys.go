@@ -14,7 +14,12 @@ import (
 // that the client can come back for the answer.
 func (f *Face) keyed(c *call, route *route) (*reply, error) {
 	key := c.request.Header.Get("Idempotency-Key")
-	if key == "" || route.method == http.MethodGet || route.name == "read_all" { // which is a POST only for its body
+	reads := route.method == http.MethodGet || route.name == "read_all" // which is a POST only for its body
+	if n := len(c.request.Header.Values("Idempotency-Key")); n > 1 && !reads {
+		// A signed key with a comma has the same signature when it is split into two on its way.
+		return nil, api.Problemf(api.CodeBadRequest, "the header Idempotency-Key is there %d times: send it once", n)
+	}
+	if key == "" || reads {
 		return f.run(c, c.request.Context(), route)
 	}
 	if err := once.ValidKey(key); err != nil {

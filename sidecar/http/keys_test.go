@@ -55,6 +55,19 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
+// Several Idempotency-Keys are refused, as which one counts would be a guess; where none counts they do not matter.
+func TestSeveralKeys(t *testing.T) {
+	f := newFaced(t)
+	for _, keys := range [][2]string{{"a", "b"}, {"a", "a"}, {"", "b"}} {
+		several := []string{"Idempotency-Key", keys[0], "Idempotency-Key", keys[1]}
+		f.refused(http.StatusBadRequest, api.CodeBadRequest, "PUT", inDefault+"/shards/x", "1", several...)
+		f.do("GET", inDefault+"/shards/x", "", several...)
+		if f.calls() != "Get" {
+			t.Error("a GET is asked, whatever its keys")
+		}
+	}
+}
+
 // An answer that may be another one later is not kept: what is under way, what failed for now, what takes the other
 // token.
 func TestAnswersThatAreNotKept(t *testing.T) {
