@@ -67,8 +67,8 @@ func dieIn(ctx context.Context, t *testing.T, log *memlog.Log, world *sink, tool
 	b.die(t, door)
 }
 
-// comesBack lets a process that another one of its agent has replaced read the log and join again. Its lease is over by
-// its own clock: the other one did not wait for that.
+// comesBack lets a process that another one of its agent has replaced read the log and join again. Its lease is over
+// by its own clock: the other one did not wait for that.
 func comesBack(ctx context.Context, t *testing.T, a *rig, door *memlog.Door) {
 	t.Helper()
 	a.session.lease.end()
