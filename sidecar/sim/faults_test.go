@@ -33,6 +33,21 @@ func TestFindsFaults(t *testing.T) {
 	}
 }
 
+// TestFaultsApply holds that every fault can still be put back.
+func TestFaultsApply(t *testing.T) {
+	patches, err := filepath.Glob("testdata/faults/*.patch")
+	if err != nil || len(patches) == 0 {
+		t.Fatalf("no faults: %v", err)
+	}
+	for _, patch := range patches {
+		abs, err := filepath.Abs(patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		command(t, filepath.FromSlash("../.."), "git", "apply", "--check", abs)
+	}
+}
+
 // withFault builds this package's tests over the code with a patch.
 func withFault(t *testing.T, patch string) (binary string) {
 	t.Helper()
