@@ -147,6 +147,9 @@ func decisionFloor(tb testing.TB, d *harness.Deployment) func(n int) {
 				if got == id {
 					return
 				}
+			case err := <-ended:
+				ended <- err // for the end of the test, too
+				tb.Fatalf("before %s was decided, following ended: %v", id, err)
 			case <-time.After(harness.FinalIn):
 				tb.Fatalf("%s was not decided", id)
 			}
