@@ -11,6 +11,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/topology"
 )
 
 // failsAt is a journal's file whose n-th and following writes and syncs fail, a while long.
@@ -117,9 +118,17 @@ func settledOrUnknown(all []*sequencer.Outcome, id string) bool {
 }
 
 func committedIn(all []*sequencer.Outcome, id string) bool {
-	return slices.ContainsFunc(all, func(o *sequencer.Outcome) bool {
-		return o.Kind == sequencer.OutcomeCommitted && string(o.Tx) == id
-	})
+	return hasOutcome(all, sequencer.OutcomeCommitted, id)
+}
+
+// hasOutcome reports whether a log says this of a transaction.
+func hasOutcome(all []*sequencer.Outcome, kind sequencer.OutcomeKind, id string) bool {
+	return slices.ContainsFunc(all, func(o *sequencer.Outcome) bool { return o.Kind == kind && string(o.Tx) == id })
+}
+
+// hasEvent reports whether the events topic has this of a transaction.
+func hasEvent(all []*topology.Event, kind topology.EventKind, id string) bool {
+	return slices.ContainsFunc(all, func(e *topology.Event) bool { return e.Kind == kind && string(e.Tx) == id })
 }
 
 func judgeFault(t *testing.T, never error, world []string, committed bool, residue int) {

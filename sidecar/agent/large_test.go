@@ -141,12 +141,7 @@ func TestLargeAnswerIsToldByTheNext(t *testing.T) {
 	world.set(func() { clear(world.block) })
 	b := reborn(t, log, "a", file, tools)
 	comes(ctx, t, "the answer is told", func() bool {
-		for _, e := range log.Events() {
-			if e.Kind == topology.EventAnswer && string(e.Tx) == tx.ID() {
-				return true
-			}
-		}
-		return false
+		return hasEvent(log.Events(), topology.EventAnswer, tx.ID())
 	})
 	retractNow(t, log, b, tx.ID())
 	retracted(t, log, tx.ID())

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -10,16 +9,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology/machine"
 )
-
-// isFinal waits for the log to say that a transaction is settled.
-func isFinal(ctx context.Context, r *rig, tx *client.Tx) error {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	return r.session.eventually(ctx, func() bool {
-		seen, ok := r.view.Transaction(sequencer.TxID(tx.ID()))
-		return ok && seen.Final
-	})
-}
 
 // As many settlements as may run at once, which all fail, do not keep a later one from its end.
 func TestFailingSettlementsMakeWay(t *testing.T) {
@@ -43,9 +32,7 @@ func TestFailingSettlementsMakeWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _, _ = tx.Settle(ctx, nil, true) }()
-	if err := isFinal(ctx, b, tx); err != nil {
-		t.Errorf("an abort of which nothing is left is not settled beside 32 others: %v", err)
-	}
+	b.final(ctx, t, tx.ID())
 }
 
 // A transaction whose abort is on its way is not forgotten while many others end: its calls are undone.
@@ -60,12 +47,7 @@ func TestUndecidedIsKept(t *testing.T) {
 	<-world.entered
 	door.Hold()
 	comes(ctx, t, "it is aborted", func() bool {
-		for _, o := range log.Outcomes() {
-			if o.Kind == sequencer.OutcomeAborted && string(o.Tx) == abandoned.ID() {
-				return true
-			}
-		}
-		return false
+		return hasOutcome(log.Outcomes(), sequencer.OutcomeAborted, abandoned.ID())
 	})
 	for range 5 { // as many requests of their own that are refused
 		must(flow(a.session, func() (*tx, error) {
@@ -77,9 +59,7 @@ func TestUndecidedIsKept(t *testing.T) {
 		}))(t)
 	}
 	door.Release()
-	if err := isFinal(ctx, a, abandoned); err != nil {
-		t.Errorf("it is not settled: %v", err)
-	}
+	a.final(ctx, t, abandoned.ID())
 	world.expect(t, "set y", "back y")
 }
 

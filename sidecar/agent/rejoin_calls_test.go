@@ -2,13 +2,10 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
@@ -16,51 +13,15 @@ import (
 	"github.com/hence-dev/hence/topology/machine"
 )
 
-// unanswering are tools of which the first call of one happens and has no answer until its process is gone.
-type unanswering struct {
-	*testTools
-	tool    string
-	keyLife time.Duration
-	first   sync.Once
-	entered chan struct{}
-}
-
-func (u *unanswering) Find(tool string, args json.RawMessage) (gate.Tool, error) {
-	found, err := u.testTools.Find(tool, args)
-	found.KeyLife = u.keyLife
-	return found, err
-}
-
-func (u *unanswering) Adapter(string) (gate.Adapter, error) { return unansweringSink{u.sink, u}, nil }
-
-type unansweringSink struct {
-	*sink
-	of *unanswering
-}
-
-func (s unansweringSink) Call(ctx context.Context, c gate.Call) (answer gate.Answer, err error) {
-	answer, err = s.sink.Call(ctx, c)
-	if c.Tool != s.of.tool {
-		return answer, err
-	}
-	s.of.first.Do(func() {
-		close(s.of.entered)
-		<-ctx.Done()
-		answer, err = gate.Answer{}, gate.ErrUnknown
-	})
-	return answer, err
-}
-
 // dieIn starts a further process of agent a and ends it in the first call of a tool, which has happened by then.
-func dieIn(ctx context.Context, t *testing.T, log *memlog.Log, world *sink, tool string, keyLife time.Duration,
-	opts ...func(*setup)) {
+func dieIn(ctx context.Context, t *testing.T, log *memlog.Log, world *sink, tool string, opts ...func(*setup)) {
 	t.Helper()
-	tools := &unanswering{testTools: &testTools{sink: world, maxTime: 3 * time.Second}, tool: tool, keyLife: keyLife,
-		entered: make(chan struct{})}
+	world.set(func() { world.hang[tool] = 1 })
+	patient := func(c *setup) { c.Tools.(*testTools).maxTime = 3 * time.Second }
 	door := log.Door()
-	b := start(t, "a", door, append(opts, quick(world), func(c *setup) { c.Tools = tools })...).aloneNow()
+	b := start(t, "a", door, append(opts, quick(world), patient)...).aloneNow()
 	select {
-	case <-tools.entered:
+	case <-world.entered:
 	case <-ctx.Done():
 		t.Fatalf("%s is not called", tool)
 	}
@@ -87,7 +48,7 @@ func TestComesBackAfterACopy(t *testing.T) {
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	must(tx.Effect(ctx, "unmail", at{At: "x"}, client.EffectOptions{}))(t)
 	held(t, a, log, door, tx)
-	dieIn(ctx, t, log, world, "unmail", 0, inFolder(a.copied(t, nil)))
+	dieIn(ctx, t, log, world, "unmail", inFolder(a.copied(t, nil)))
 	world.expect(t, "unmail x")
 	comesBack(ctx, t, a, door)
 	a.final(ctx, t, tx.ID())
@@ -112,13 +73,13 @@ func TestComesBackWhenTheKeyIsForgotten(t *testing.T) {
 	door := log.Door()
 	var by atomic.Int64
 	a := start(t, "a", door, quick(world), func(c *setup) {
-		c.Tools = &unanswering{testTools: c.Tools.(*testTools), keyLife: time.Hour}
+		c.Tools = forgetful{c.Tools.(*testTools), time.Hour}
 		c.Machine.Clock = later{by: &by}
 	})
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	must(tx.Effect(ctx, "mail", at{At: "x", Key: "k"}, client.EffectOptions{}))(t)
 	held(t, a, log, door, tx)
-	dieIn(ctx, t, log, world, "mail", time.Hour)
+	dieIn(ctx, t, log, world, "mail")
 	world.expect(t, "mail x")
 	by.Store(int64(2 * time.Hour))
 	world.set(func() { clear(world.answers) })
@@ -145,14 +106,8 @@ func TestComesBackAndWithdraws(t *testing.T) {
 		done <- err
 	}()
 	comes(ctx, t, "the call is granted and published", func() bool {
-		granted, published := false, false
-		for _, o := range log.Outcomes() {
-			granted = granted || o.Kind == sequencer.OutcomeGranted && string(o.Tx) == tx.ID()
-		}
-		for _, e := range log.Events() {
-			published = published || e.Kind == topology.EventEffect && string(e.Tx) == tx.ID()
-		}
-		return granted && published
+		return hasOutcome(log.Outcomes(), sequencer.OutcomeGranted, tx.ID()) &&
+			hasEvent(log.Events(), topology.EventEffect, tx.ID())
 	})
 	world.set(func() { world.mute, world.block["back"] = true, make(chan struct{}) })
 	other := log.Door()
@@ -192,7 +147,7 @@ func TestRefilledCallsHadOthers(t *testing.T) {
 	})
 	one, other := a.copied(t, nil), a.copied(t, nil)
 	a.die(t, door)
-	dieIn(ctx, t, log, world, "back", 0, inFolder(other))
+	dieIn(ctx, t, log, world, "back", inFolder(other))
 	world.expect(t, "unset x", "back x")
 	start(t, "a", log.Door(), quick(world), inFolder(one)).aloneNow()
 	retracted(t, log, tx.ID())

@@ -257,7 +257,8 @@ func TestRetryRefusedAfterUnknown(t *testing.T) {
 // A key that its sink may have forgotten does not keep a second call from happening: it needs force.
 func TestRetryForgottenKey(t *testing.T) {
 	log, world := newLog(), newSink()
-	a := start(t, "a", log.Door(), quick(world), func(c *setup) { c.Tools = forgetful{c.Tools.(*testTools)} })
+	brief := func(c *setup) { c.Tools = forgetful{c.Tools.(*testTools), time.Nanosecond} }
+	a := start(t, "a", log.Door(), quick(world), brief)
 	ctx := background(t)
 	world.set(func() { world.down["mail"] = 1 << 20 })
 	tx := must(a.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t).Tx
@@ -272,12 +273,15 @@ func TestRetryForgottenKey(t *testing.T) {
 	}
 }
 
-// forgetful are tools whose sinks know keys for no time.
-type forgetful struct{ *testTools }
+// forgetful are tools whose sinks know keys for a while.
+type forgetful struct {
+	*testTools
+	life time.Duration
+}
 
 func (f forgetful) Find(name string, args json.RawMessage) (gate.Tool, error) {
 	t, err := f.testTools.Find(name, args)
-	t.KeyLife = time.Nanosecond
+	t.KeyLife = f.life
 	return t, err
 }
 

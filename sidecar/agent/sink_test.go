@@ -23,8 +23,9 @@ type sink struct {
 	refuses map[string]bool   // keys that were compensated
 	calls   int
 	block   map[string]chan struct{} // calls of a tool wait until it is closed
-	entered chan string              // one for each call that waits
+	entered chan string              // one for each call that waits or hangs
 	lose    map[string]int           // so many calls of a tool happen and are not answered
+	hang    map[string]int           // so many calls of a tool happen and have no answer until they are broken off
 	down    map[string]int           // so many calls of a tool do not happen and are not answered
 	deny    map[string]bool          // a tool refuses
 	away    map[string]bool          // a tool's service is not reached
@@ -33,7 +34,7 @@ type sink struct {
 
 func newSink() *sink {
 	return &sink{answers: map[string]string{}, refuses: map[string]bool{}, block: map[string]chan struct{}{},
-		entered: make(chan string, 64), lose: map[string]int{}, down: map[string]int{},
+		entered: make(chan string, 64), lose: map[string]int{}, hang: map[string]int{}, down: map[string]int{},
 		deny: map[string]bool{}, away: map[string]bool{}}
 }
 
@@ -103,6 +104,14 @@ func (s *sink) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	}
 	if s.lose[c.Tool] > 0 {
 		s.lose[c.Tool]--
+		return gate.Answer{}, gate.ErrUnknown
+	}
+	if s.hang[c.Tool] > 0 {
+		s.hang[c.Tool]--
+		s.entered <- c.Tool
+		s.mu.Unlock() // others are served meanwhile
+		<-ctx.Done()
+		s.mu.Lock()
 		return gate.Answer{}, gate.ErrUnknown
 	}
 	return gate.Answer{Result: json.RawMessage(fmt.Sprintf("%q", text))}, nil
