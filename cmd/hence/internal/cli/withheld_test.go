@@ -28,17 +28,30 @@ func TestProgramsGetNoSecrets(t *testing.T) {
 	t.Setenv("SHOP_MAIL_TOKEN", "tok-8")
 	t.Setenv("SHOP_NAME", "the shop")
 	const look = `echo "pay=$SHOP_PAY_TOKEN mail=$SHOP_MAIL_TOKEN name=$SHOP_NAME own=$SHOP_OWN"`
-	p := startProgram(t, "run", "--agent", "a", "--embedded", "--policy", policy, "--", "sh", "-c", look)
-	if code := p.code(t); code != 0 || p.out.text() != "pay= mail= name=the shop own=" {
-		t.Errorf("hence run: exit code %d, the program found %q", code, p.out.text())
-	}
+	runFinds(t, "pay= mail= name=the shop own=", look, "--policy", policy)
 	path := agentsFile(t, fmt.Sprintf(`
   - {name: pays, policy: %q, command: '%s'}
   - {name: beside, command: '%s', env: {SHOP_OWN: mine, SHOP_MAIL_TOKEN: given}}
 `, policy, look, look))
-	code, out, errs := hence(t, "up", "-f", path)
-	for _, want := range []string{"pays   | pay= mail= name=the shop own=\n",
-		"beside | pay= mail=given name=the shop own=mine\n"} {
+	upFinds(t, []string{"pays   | pay= mail= name=the shop own=\n", "beside | pay= mail=given name=the shop own=mine\n"},
+		"-f", path)
+}
+
+// runFinds holds what a program finds in its environment that hence run starts with some flags.
+func runFinds(t *testing.T, want, look string, flags ...string) {
+	t.Helper()
+	args := append([]string{"run", "--agent", "a", "--embedded"}, flags...)
+	p := startProgram(t, append(args, "--", "sh", "-c", look)...)
+	if code := p.code(t); code != 0 || p.out.text() != want {
+		t.Errorf("hence run: exit code %d, the program found %q", code, p.out.text())
+	}
+}
+
+// upFinds holds what the programs of hence up find.
+func upFinds(t *testing.T, wants []string, flags ...string) {
+	t.Helper()
+	code, out, errs := hence(t, append([]string{"up"}, flags...)...)
+	for _, want := range wants {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("hence up: exit code %d, %q is not in\n%s%s", code, want, out, errs)
 		}
@@ -59,20 +72,12 @@ func TestProgramsGetNoUpstreamSecrets(t *testing.T) {
 	t.Setenv("STOCK_PASSWORD", "tok-8")
 	t.Setenv("USER", "ann")
 	const look = `echo "shop=$SHOP_MCP_TOKEN stock=$STOCK_PASSWORD user=$USER"`
-	p := startProgram(t, "run", "--agent", "a", "--embedded", "--mcp", file, "--", "sh", "-c", look)
-	if code := p.code(t); code != 0 || p.out.text() != "shop= stock= user=ann" {
-		t.Errorf("hence run: exit code %d, the program found %q", code, p.out.text())
-	}
+	runFinds(t, "shop= stock= user=ann", look, "--mcp", file)
 	path := agentsFile(t, fmt.Sprintf(`
   - {name: a, command: '%s'}
   - {name: b, command: '%s', env: {SHOP_MCP_TOKEN: given}}
 `, look, look))
-	code, out, errs := hence(t, "up", "-f", path, "--mcp", file)
-	for _, want := range []string{"a | shop= stock= user=ann\n", "b | shop=given stock= user=ann\n"} {
-		if code != 0 || !strings.Contains(out, want) {
-			t.Errorf("hence up: exit code %d, %q is not in\n%s%s", code, want, out, errs)
-		}
-	}
+	upFinds(t, []string{"a | shop= stock= user=ann\n", "b | shop=given stock= user=ann\n"}, "-f", path, "--mcp", file)
 }
 
 // TestMissingSecret holds that a start without a secret that a tool needs is refused before anything is accepted, with
