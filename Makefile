@@ -11,6 +11,7 @@ SECONDS ?= 1800
 FROM ?= 1
 STATE ?= bin/sim-state.json
 INPUTS ?= 100000
+SEARCHED ?= ./sequencer/... ./topology/... ./streams/processor ./sidecar/sim ./cmd/hence/internal/bench/tables
 MINUTES ?= 30
 RECORDS ?= 100000
 BOOK ?= $(CURDIR)/docs/trust
@@ -44,7 +45,7 @@ release: ## stripped archives for Linux and macOS in dist/, with SHA256SUMS; the
 test: ## every test that needs no server, the large searches in samples; skips say what is missing
 	$(GO) test -timeout 15m ./...
 
-test-full: ## the same with the large searches whole, of which continuous integration has a third in turn
+test-full: ## the same with the large searches whole, of which continuous integration has a part in turn
 	HENCE_TEST_FULL=1 $(GO) test -timeout 25m ./...
 
 searches-fold: ## the large searches of fold and gate whole
@@ -52,7 +53,7 @@ searches-fold: ## the large searches of fold and gate whole
 
 # By name: all other tests of these packages are the same at any size.
 searches: ## the other large searches whole, and no other test
-	HENCE_TEST_FULL=1 $(GO) test -timeout 25m -run '^TestReplayHistories$$|^TestTwin$$|^TestTwinRetracts$$|^TestCountersFollowTheState$$|^TestCountersSurviveHostileRecords$$|^TestExact$$|^TestWindowEqualsHistory$$|^TestWindowWhole$$|^TestWeakerLevel$$|^TestFirstWould$$|^TestSameSets$$|^TestHostileRecords$$|^TestHostileRecordsOfOlderLogic$$|^TestHostileRecordsHurtNoOther$$|^TestHostileRecordsOfOlderLogicHurtNoOther$$|^TestRowsAfterEveryEnd$$|^TestRowsOfLargestRecords$$|^TestReadability$$|^TestMerge$$|^TestCarried$$|^TestWorlds$$|^TestReplaySchedules$$|^TestSchedules$$|^TestCut$$|^TestVerdictsFall$$' ./sequencer/... ./topology/... ./streams/processor ./sidecar/sim ./cmd/hence/internal/bench/tables
+	HENCE_TEST_FULL=1 $(GO) test -timeout 25m -run '^TestReplayHistories$$|^TestTwin$$|^TestTwinRetracts$$|^TestCountersFollowTheState$$|^TestCountersSurviveHostileRecords$$|^TestExact$$|^TestWindowEqualsHistory$$|^TestWindowWhole$$|^TestWeakerLevel$$|^TestFirstWould$$|^TestSameSets$$|^TestHostileRecords$$|^TestHostileRecordsOfOlderLogic$$|^TestHostileRecordsHurtNoOther$$|^TestHostileRecordsOfOlderLogicHurtNoOther$$|^TestRowsAfterEveryEnd$$|^TestRowsOfLargestRecords$$|^TestReadability$$|^TestMerge$$|^TestCarried$$|^TestWorlds$$|^TestReplaySchedules$$|^TestSchedules$$|^TestCut$$|^TestVerdictsFall$$' $(SEARCHED)
 
 race: ## the tests of concurrent packages under the race detector
 	$(GO) test -race -short -timeout 15m -skip '$(RACELESS)' $(RACE)
