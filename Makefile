@@ -27,9 +27,9 @@ REAL ?= $(shell grep -lE 'harness\.(Start|StartOwn|StartEmpty|Deploy|Real)\b' it
 	grep -v -e /console -e /docs | sed 's|^|./|')
 # The packages with tests that start containers.
 IN_CONTAINERS ?= $(shell grep -lE 'harness\.(NeedCompose|NeedContainers|AskedForContainers|Containers)\b' it/*/*_test.go | xargs -n1 dirname | sort -u | sed 's|^|./|')
-# Tests of flags, files and texts, which have no goroutine of their own either, and longer runs of what TestBench runs:
-# four minutes that the embedded run has already.
-RACELESS ?= ^Test(UsageErrors|EveryFileIsRead|TokenWithoutAnAddress|CommandsFindDev|RunExitCodes|BenchTables|CheckTopology|EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|ReplayFrom|ReplayChange|Complaints|Check|PolicyRefused|PolicyOfTheExample|Audit|AuditRefused|KeysRefused|TailBadFilters|DoctorBadFlags|ConsoleBadFlags|MissingSecret|StrangeVariables|ConfigPrint|UpCheck|UpCheckHook|UpColours|CompletionBehindEquals|ContextWithoutAHome|SimDependsOnItsSeedsAlone|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
+# Tests of flags, files and texts, which have no goroutine of their own either, and longer runs of what others run: of
+# TestBench, and of the processors on hostile records. Five minutes that the embedded run has already.
+RACELESS ?= ^Test(HostileRecordsHurtNoOther|HostileRecordsOfOlderLogicHurtNoOther|UsageErrors|EveryFileIsRead|TokenWithoutAnAddress|CommandsFindDev|RunExitCodes|BenchTables|CheckTopology|EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|ReplayFrom|ReplayChange|Complaints|Check|PolicyRefused|PolicyOfTheExample|Audit|AuditRefused|KeysRefused|TailBadFilters|DoctorBadFlags|ConsoleBadFlags|MissingSecret|StrangeVariables|ConfigPrint|UpCheck|UpCheckHook|UpColours|CompletionBehindEquals|ContextWithoutAHome|SimDependsOnItsSeedsAlone|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
 .PHONY: help build release test test-full searches searches-fold race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-model sim-faults hostile python fuzz soak ci demo doors typescript torture trust
 

@@ -108,9 +108,7 @@ func (g *Engine) do(ctx context.Context, w *work, plan Plan) error {
 		if j != nil {
 			no = j.why
 		}
-		if w.undoWhy = no; !w.p.Ran() { // it was a mere order
-			w.undoWhy = nil
-		}
+		w.undoWhy = no
 		return g.mark(w.p, Mark{Step: StepUndoLost, Detail: text(no)}, failpoint.UndoLostBefore, failpoint.UndoLostAfter)
 	case DoDrop:
 		// The mark is the promise that it never leaves, to a later owner as well.
@@ -231,10 +229,8 @@ func (g *Engine) answered(w *work, j *job, plan Plan) error {
 	switch {
 	case plan.Why == WhyUnsent:
 		a.Detail = "the call did not leave" + because(j.why)
-	case plan.Why == WhyAbsent && plan.Last:
-		a = never(a, j.why)
 	case plan.Why == WhyAbsent:
-		a = never(a, nil)
+		a = never(a, j.why)
 	}
 	m := Mark{Step: StepAnswered, Answer: &a}
 	if plan.Undo {

@@ -134,7 +134,7 @@ func (g *Engine) remembered(j *job) bool {
 	if j.foreign {
 		return KeyLives(j.life, g.clock.Now().Add(j.max), j.p.At)
 	}
-	return j.life <= 0 || !j.first.IsZero() && g.clock.Now().Add(j.max).Sub(j.first) < j.life
+	return j.life <= 0 || g.clock.Now().Add(j.max).Sub(j.first) < j.life // of no call yet: longer than any life
 }
 
 // ClocksApart is the most by which the clocks of two machines are taken to differ.

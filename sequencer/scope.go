@@ -291,9 +291,6 @@ func isScopeSegment(text string) bool {
 			return false
 		}
 		i += 2
-		if held == 0 && b < utf8.RuneSelf {
-			continue
-		}
 		char[held] = b
 		held++
 		if utf8.FullRune(char[:held]) {

@@ -13,8 +13,9 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
-// realKeyLife is how long a sink that forgets keys remembers one.
-const realKeyLife = 3 * time.Second
+// realKeyLife is how long a sink that forgets keys remembers one: of three tries of a call that is not answered, the
+// last one comes too late.
+const realKeyLife = 1900 * time.Millisecond
 
 // tools is the policy and the way to the sinks of one process. A tool's name says its class, "bare_" before it that
 // its sink takes no key.

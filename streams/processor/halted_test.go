@@ -248,8 +248,11 @@ func TestStoppedWorkspaceOutlivesKills(t *testing.T) {
 	w := teststreams.New(t, func(c *streams.Config) { c.StateAfter = 10 * time.Millisecond })
 	d := (*duo)(nil)
 	random := rand.New(rand.NewPCG(11, 3))
-	stopped := 0
-	for round := range 8 {
+	stopped, rounds := 0, 8
+	if testing.Short() {
+		rounds = 4
+	}
+	for round := range rounds {
 		cfg := w.Cfg
 		poison := ""
 		if d == nil || random.IntN(3) > 0 {

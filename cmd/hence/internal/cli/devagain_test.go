@@ -61,6 +61,10 @@ func devProgram(t *testing.T, ports []int, args ...string) (*program, Dev) {
 // another one: what they read before is said to be gone, once, and they go on; a program that runs meanwhile is ended.
 // With a data folder the log is the same, and no session is lost.
 func TestDevAgain(t *testing.T) {
+	starts := 2
+	if testing.Short() {
+		starts = 1
+	}
 	for name, args := range map[string][]string{"in memory": nil, "with a data folder": {"--data-dir", t.TempDir()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -76,7 +80,7 @@ func TestDevAgain(t *testing.T) {
 			}
 			lives := startProgram(t, line("lives", "sh", "-c", "echo begun; while :; do sleep 0.05; done")...)
 			lives.out.await(t, "begun")
-			for range 2 {
+			for range starts {
 				dev.signal(t, syscall.SIGTERM)
 				if code := dev.code(t); code != ExitOK {
 					t.Fatalf("hence dev ends with exit code %d", code)
