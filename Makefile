@@ -11,7 +11,6 @@ SECONDS ?= 1800
 FROM ?= 1
 STATE ?= bin/sim-state.json
 INPUTS ?= 100000
-SEARCHED ?= ./sequencer/... ./topology/... ./streams/processor ./sidecar/sim ./cmd/hence/internal/bench/tables
 MINUTES ?= 30
 RECORDS ?= 100000
 BOOK ?= $(CURDIR)/docs/trust
@@ -31,7 +30,7 @@ IN_CONTAINERS ?= $(shell grep -lE 'harness\.(NeedCompose|NeedContainers|AskedFor
 # TestBench, and of the processors on hostile records. Five minutes that the embedded run has already.
 RACELESS ?= ^Test(HostileRecordsHurtNoOther|HostileRecordsOfOlderLogicHurtNoOther|UsageErrors|EveryFileIsRead|TokenWithoutAnAddress|CommandsFindDev|RunExitCodes|BenchTables|CheckTopology|EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|ReplayFrom|ReplayChange|Complaints|Check|PolicyRefused|PolicyOfTheExample|Audit|AuditRefused|KeysRefused|TailBadFilters|DoctorBadFlags|ConsoleBadFlags|MissingSecret|StrangeVariables|ConfigPrint|UpCheck|UpCheckHook|UpColours|CompletionBehindEquals|ContextWithoutAHome|SimDependsOnItsSeedsAlone|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
-.PHONY: help build release test test-full searches searches-fold race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-model sim-faults hostile python fuzz soak ci demo doors typescript torture trust
+.PHONY: help build release test test-full searches searches-fold searches-log searches-rest race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact holes mutants sim sim-agents sim-model sim-faults hostile python fuzz soak ci demo doors typescript torture trust
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -52,8 +51,13 @@ searches-fold: ## the large searches of fold and gate whole
 	HENCE_TEST_FULL=1 $(GO) test -timeout 25m ./gate/explore ./sequencer/explore
 
 # By name: all other tests of these packages are the same at any size.
-searches: ## the other large searches whole, and no other test
-	HENCE_TEST_FULL=1 $(GO) test -timeout 25m -run '^TestReplayHistories$$|^TestTwin$$|^TestTwinRetracts$$|^TestCountersFollowTheState$$|^TestCountersSurviveHostileRecords$$|^TestExact$$|^TestWindowEqualsHistory$$|^TestWindowWhole$$|^TestWeakerLevel$$|^TestFirstWould$$|^TestSameSets$$|^TestHostileRecords$$|^TestHostileRecordsOfOlderLogic$$|^TestHostileRecordsHurtNoOther$$|^TestHostileRecordsOfOlderLogicHurtNoOther$$|^TestRowsAfterEveryEnd$$|^TestRowsOfLargestRecords$$|^TestReadability$$|^TestMerge$$|^TestCarried$$|^TestWorlds$$|^TestReplaySchedules$$|^TestSchedules$$|^TestCut$$|^TestVerdictsFall$$' $(SEARCHED)
+searches-log: ## the large searches over logs and what is derived of them whole, and no other test
+	HENCE_TEST_FULL=1 $(GO) test -timeout 25m -run '^TestCountersFollowTheState$$|^TestCountersSurviveHostileRecords$$|^TestExact$$|^TestFirstWould$$|^TestMerge$$|^TestReplayHistories$$|^TestSameSets$$|^TestTwin$$|^TestTwinRetracts$$|^TestWeakerLevel$$|^TestWindowEqualsHistory$$|^TestWindowWhole$$|^TestWorlds$$' ./sequencer/...
+
+searches-rest: ## the other large searches whole, and no other test
+	HENCE_TEST_FULL=1 $(GO) test -timeout 25m -run '^TestCarried$$|^TestCut$$|^TestHostileRecords$$|^TestHostileRecordsHurtNoOther$$|^TestHostileRecordsOfOlderLogic$$|^TestHostileRecordsOfOlderLogicHurtNoOther$$|^TestMerge$$|^TestReadability$$|^TestReplaySchedules$$|^TestRowsAfterEveryEnd$$|^TestRowsOfLargestRecords$$|^TestSchedules$$|^TestVerdictsFall$$' ./topology/... ./streams/processor ./sidecar/sim ./cmd/hence/internal/bench/tables
+
+searches: searches-log searches-rest ## both
 
 race: ## the tests of concurrent packages under the race detector
 	$(GO) test -race -short -timeout 15m -skip '$(RACELESS)' $(RACE)
