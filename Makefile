@@ -57,7 +57,7 @@ searches-log: ## the large searches over logs and what is derived of them whole,
 searches-rest: ## the other large searches whole, and no other test
 	HENCE_TEST_FULL=1 $(GO) test -timeout 25m -run '^TestCarried$$|^TestCut$$|^TestHostileRecords$$|^TestHostileRecordsHurtNoOther$$|^TestHostileRecordsOfOlderLogic$$|^TestHostileRecordsOfOlderLogicHurtNoOther$$|^TestMerge$$|^TestReadability$$|^TestReplaySchedules$$|^TestRowsAfterEveryEnd$$|^TestRowsOfLargestRecords$$|^TestSchedules$$|^TestVerdictsFall$$' ./topology/... ./streams/processor ./sidecar/sim ./cmd/hence/internal/bench/tables
 
-searches: searches-log searches-rest ## both
+searches: searches-log searches-rest ## the large searches but those of fold and gate whole
 
 race: ## the tests of concurrent packages under the race detector
 	$(GO) test -race -short -timeout 15m -skip '$(RACELESS)' $(RACE)

@@ -217,7 +217,7 @@ func (s *sum) add(l *line) {
 	}
 }
 
-// figure is one number of another test, over all its runs.
+// figure is one number of another test, over all its runs; the part of a whole is that of the last run.
 type figure struct {
 	name    string
 	n, of   int
@@ -227,7 +227,7 @@ type figure struct {
 	last    line
 }
 
-// figures adds up the numbers of other tests, in the order of their names.
+// figures puts the numbers of other tests together, in the order of their names.
 func (b *Book) figures() (all []*figure) {
 	byName := map[string]*figure{}
 	for _, l := range b.lines {
@@ -239,8 +239,12 @@ func (b *Book) figures() (all []*figure) {
 			f = &figure{name: l.Name}
 			byName[l.Name], all = f, append(all, f)
 		}
-		f.n, f.of, f.runs, f.seconds = f.n+l.N, f.of+l.Of, f.runs+1, f.seconds+l.Seconds
-		f.command, f.last = l.Command, l
+		f.runs, f.seconds, f.command, f.last = f.runs+1, f.seconds+l.Seconds, l.Command, l
+		if l.Of > 0 { // the same things again: how many of them hold is what the last run says
+			f.n, f.of = l.N, l.Of
+		} else {
+			f.n += l.N
+		}
 	}
 	slices.SortFunc(all, func(x, y *figure) int { return strings.Compare(x.name, y.name) })
 	return all

@@ -19,7 +19,9 @@ const sample = `{"kind":"torture","at":"2026-11-02T10:00:00Z","commit":"aaa","ma
 {"kind":"figure","at":"2026-11-03T10:00:00Z","commit":"ccc","seconds":60,` +
 	`"name":"mutants","n":95,"of":100,"command":"make mutants"}
 {"kind":"figure","at":"2026-11-04T10:00:00Z","commit":"ddd","seconds":5,` +
-	`"name":"mutants","n":5,"of":5,"command":"make mutants"}
+	`"name":"mutants","n":104,"of":105,"command":"make mutants"}
+{"kind":"figure","at":"2026-11-03T10:00:00Z","commit":"ccc","seconds":3,"name":"kills","n":7,"command":"make kills"}
+{"kind":"figure","at":"2026-11-04T10:00:00Z","commit":"ddd","seconds":4,"name":"kills","n":5,"command":"make kills"}
 `
 
 // read is the document of a book with one file.
@@ -52,6 +54,7 @@ func says(t *testing.T, document string, texts ...string) {
 }
 
 // The document adds slices and figures up, in the order of their times, and says of each goal whether it is reached.
+// The part of a whole is that of the last run.
 func TestDocument(t *testing.T) {
 	text, err := read(t, sample)
 	if err != nil {
@@ -70,7 +73,8 @@ func TestDocument(t *testing.T) {
 		"| failpoints at which sidecars died | 1, 2 times in all |",
 		"| kill NATS | 100 | 1 | 200ms | 900ms | 900ms |",
 		"| disk | could not be injected here: no namespace |",
-		"| mutants | 100 of 105 | 2 | 1m5s | 2026-11-04, commit ddd | `make mutants` |",
+		"| mutants | 104 of 105 | 2 | 1m5s | 2026-11-04, commit ddd | `make mutants` |",
+		"| kills | 12 | 2 | 7s | 2026-11-04, commit ddd | `make kills` |",
 	)
 }
 
@@ -98,7 +102,7 @@ func TestDocumentBeside(t *testing.T) {
 func TestBookRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"{", "a.jsonl, line 1: "},
-		{sample + `{"kind":"other","at":"2026-11-03T10:00:00Z"}`, `line 5: kind "other"`},
+		{sample + `{"kind":"other","at":"2026-11-03T10:00:00Z"}`, `line 7: kind "other"`},
 		{`{"kind":"torture"}`, "line 1: kind"},
 	} {
 		if _, err := read(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
