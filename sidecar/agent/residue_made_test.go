@@ -388,3 +388,32 @@ func TestRetryAcrossSessions(t *testing.T) {
 		t.Errorf("the list: %+v, before %+v", list, before)
 	}
 }
+
+// What a try of a settlement has listed, and the next process has made after all, is no residue any more: who reads
+// the list would make it by hand.
+func TestResidueOfALaterTry(t *testing.T) {
+	ctx, log, world := background(t), newLog(), newSink()
+	door := log.Door()
+	a := start(t, "a", door, quick(world))
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, "stage", at{At: "x"}, client.EffectOptions{}))(t)
+	must(tx.Effect(ctx, "mail", at{At: "y"}, client.EffectOptions{}))(t)
+	world.set(func() { world.away["stage"], world.deny["mail"] = true, true })
+	held(t, a, log, door, tx)
+	door.FailAppends(1 << 30)
+	door.Release()
+	comes(ctx, t, "both are listed", func() bool { return len(log.Residue()) == 2 })
+	file := a.die(t, door)
+	world.set(func() { world.away["stage"] = false })
+	reborn(t, log, "a", file, quick(world)).aloneNow().final(ctx, t, tx.ID())
+	world.expect(t, "stage x")
+	for _, r := range log.Residue() {
+		want := topology.ResidueOpen
+		if r.Tool == "stage" {
+			want = topology.ResidueResolved
+		}
+		if r.State != want {
+			t.Errorf("%s is %s on the list, want %s: %s", r.Tool, r.State, want, r.Detail)
+		}
+	}
+}

@@ -160,10 +160,15 @@ func (s *Settler) FindOwed(ctx context.Context, inc sequencer.Seq) {
 			return nil
 		}
 		for _, r := range rows {
-			if seen, ok := s.view.Transaction(r.Tx); r.Owner != inc || r.Decision > inc || ok && seen.Final {
+			seen, ok := s.view.Transaction(r.Tx)
+			if r.Owner != inc || r.Decision > inc || ok && seen.Final || s.resting[r.Tx] > through {
 				continue // another's, of this session, or settled since
 			}
-			s.take(s.owe(r.Tx, r.Decision, false, false), r)
+			d := s.owe(r.Tx, r.Decision, false, false)
+			if by := s.orphans.left.owner[r.Tx]; by != "" && by != s.agent {
+				d.freed = s.orphans.left.newest // a join has ended its session, and by its own clock it may go on
+			}
+			s.take(d, r)
 			if r.Retraction != "" && r.Turn == 0 {
 				s.waitsForTurn(r.Retraction)
 			}
@@ -353,9 +358,9 @@ func (s *Settler) leftSince(rows []topology.Unsettled, now time.Time) (out []tim
 }
 
 // since is from when on no former owner of a transaction has begun a call.
-func (d *unsettled) since(now time.Time, claim gate.Claim) time.Time {
+func (s *Settler) since(d *unsettled, now time.Time, claim gate.Claim) time.Time {
 	if claim == gate.ClaimStranger && !d.freed.IsZero() {
-		return d.freed
+		return s.silentFrom(d)
 	}
 	return now
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
@@ -46,7 +47,7 @@ func (s *Settler) learn(ctx context.Context, d *unsettled) (gone bool, err error
 		}
 	}
 	if err == nil {
-		delete(s.unsettled, d.tx) // it is final
+		s.done(d.tx, false) // it is final; how clean, the log says
 	}
 	return true, err
 }
@@ -314,7 +315,7 @@ func (s *Settler) mustWait(d *unsettled, effects []gate.Progress, claim gate.Cla
 	}
 	if claim != gate.ClaimOwn && !d.waited {
 		d.waited = true
-		d.notBefore = d.since(now, claim).Add(s.mayTake(effects, claim))
+		d.notBefore = s.since(d, now, claim).Add(s.mayTake(effects, claim))
 	}
 	if d.notBefore.After(now) {
 		return true
@@ -337,7 +338,11 @@ func (s *Settler) mustWaitUnknown(d *unsettled, claim gate.Claim) bool {
 		if from.Before(now) {
 			from = now
 		}
-		d.waited, d.notBefore = true, from.Add(s.lease.Longest())
+		most := s.lease.Longest()
+		if d.waited = most > 0; !d.waited { // the rules are not known: asked for again
+			most = view.PauseMost
+		}
+		d.notBefore = from.Add(most)
 	}
 	return d.notBefore.After(now)
 }

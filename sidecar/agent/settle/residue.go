@@ -61,6 +61,33 @@ func (s *Settler) publishResidue(ctx context.Context, d *unsettled, made gate.Se
 	return nil
 }
 
+// closeResidue takes off the list what an earlier try of a settlement has put there and this one has made clean: who
+// reads the list would make the call by hand.
+func (s *Settler) closeResidue(ctx context.Context, d *unsettled, made gate.Settlement, claim gate.Claim) error {
+	if claim == gate.ClaimOwn || d.turn { // nobody else has settled it; and what a turn leaves of its release is told
+		return nil
+	}
+	list, _, err := s.residue(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		r := &list[i]
+		open := func(still gate.Residue) bool { return still.Effect.Index == r.Index }
+		if r.Tx != d.tx || r.State != topology.ResidueOpen || slices.ContainsFunc(made.Residue, open) {
+			continue
+		}
+		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "a later try has settled it clean"
+		r.Call = s.callStands(d, r.Index)
+		try, cancel := s.clock.Within(ctx, logTry)
+		err := s.listResidue(try, r)
+		if cancel(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // callStands is how a call stands once its transaction is settled; empty: of something that is no call.
 func (s *Settler) callStands(d *unsettled, index uint32) string {
 	p, known := s.delivery.Call(d.tx, index)

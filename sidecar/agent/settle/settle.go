@@ -74,14 +74,16 @@ func (s *Settler) owe(id sequencer.TxID, seq sequencer.Seq, committed, known boo
 
 // paid: the view shows that a transaction is final.
 func (s *Settler) paid(o *sequencer.Outcome) {
-	id := o.Tx
-	if s.unsettled[id] == nil {
-		return
+	if s.unsettled[o.Tx] != nil {
+		s.done(o.Tx, view.ReleasedAll(o))
 	}
+}
+
+// done ends what is owed of a transaction, also in the journal.
+func (s *Settler) done(id sequencer.TxID, clean bool) {
 	delete(s.unsettled, id)
 	s.metrics.Pending.Set(float64(len(s.unsettled)))
-	if err := s.delivery.Record(journal.RecordSettled, &journal.DecidedRecord{Tx: id,
-		Clean: view.ReleasedAll(o)}); err != nil {
+	if err := s.delivery.Record(journal.RecordSettled, &journal.DecidedRecord{Tx: id, Clean: clean}); err != nil {
 		s.log.Error("a settlement is not in the journal: after a restart the log is asked", "tx", string(id), "cause", err)
 	}
 	s.session.Hurry()
@@ -158,6 +160,12 @@ func (s *Settler) share(id sequencer.TxID, d *unsettled) {
 func (s *Settler) Observe(o *sequencer.Outcome) {
 	if o.Tx != "" {
 		s.ObserveSettlement(o)
+	}
+	switch {
+	case o.Final:
+		delete(s.resting, o.Tx)
+	case o.Kind == sequencer.OutcomeSettled:
+		s.resting[o.Tx] = o.Seq
 	}
 	s.observeOrphans(o)
 	s.observeTurn(o)
@@ -251,7 +259,11 @@ func (s *Settler) settleOnce(ctx context.Context, d *unsettled, inc sequencer.Se
 	if err == nil {
 		late, err = s.madeSince(ctx, d, effects)
 	}
-	if lostForGood(err) {
+	lost := lostForGood(err)
+	if (claim == gate.ClaimStranger || lost) && !s.view.Settings().Known {
+		s.lease.LearnRules(ctx) // how long a former owner may have its lease depends on them, and nothing else may ask
+	}
+	if lost {
 		if s.mustWaitUnknown(d, claim) {
 			return nil
 		}
@@ -259,9 +271,6 @@ func (s *Settler) settleOnce(ctx context.Context, d *unsettled, inc sequencer.Se
 	}
 	if err != nil {
 		return err
-	}
-	if claim == gate.ClaimStranger && !s.view.Settings().Known {
-		s.lease.LearnRules(ctx) // how long a former owner may have its lease depends on them, and nothing else may ask
 	}
 	if s.mustWait(d, effects, claim) {
 		return nil
@@ -277,6 +286,9 @@ func (s *Settler) settleOnce(ctx context.Context, d *unsettled, inc sequencer.Se
 	sayLate(made.Residue, late)
 	made = withOwn(made, own)
 	if err := s.publishResidue(ctx, d, made, inc); err != nil {
+		return err
+	}
+	if err := s.closeResidue(ctx, d, made, claim); err != nil {
 		return err
 	}
 	if err := s.appendSettlement(ctx, d, made, inc); err != nil {
@@ -339,6 +351,9 @@ func (s *Settler) sayIdle(d *unsettled, effects []gate.Progress) {
 
 // appendSettlement tells the log what became of a transaction's effects, until the view shows that it is final.
 func (s *Settler) appendSettlement(ctx context.Context, d *unsettled, made gate.Settlement, inc sequencer.Seq) error {
+	if s.unsettled[d.tx] != d {
+		return nil // it is settled: a second one would count as that of a later turn
+	}
 	s.settles++ // of one transaction and incarnation the log takes greater numbers only, also for its later turn
 	d.n = s.settles
 	d.refused = nil

@@ -37,9 +37,10 @@ type Settler struct {
 	lease   Lease
 	work    context.Context // of calls by hand, which go on without their request
 
-	unsettled   map[sequencer.TxID]*unsettled // decided transactions that this sidecar has to settle
-	settles     uint32                        // settle intents of this process
-	settling    int                           // of unsettled; Invariant: those that are running, at most maxSettling
+	unsettled   map[sequencer.TxID]*unsettled    // decided transactions that this sidecar has to settle
+	settles     uint32                           // settle intents of this process
+	settling    int                              // of unsettled; Invariant: those that are running, at most maxSettling
+	resting     map[sequencer.TxID]sequencer.Seq // settled at, and kept by a retraction until their turn
 	orphans     orphans
 	unpublished unpublished
 	dealing     dealing
@@ -51,7 +52,7 @@ func New(c Config) *Settler {
 		log: c.Logger, metrics: c.Metrics, limits: c.Limits,
 		policy: policy{tools: c.Tools, capped: c.Capped, engine: c.Engine, bare: c.Bare, origin: c.Origin},
 		marks:  c.Marks, formers: c.Formers, session: c.Session, own: c.Own, lease: c.Lease, work: c.Outlives,
-		unsettled: map[sequencer.TxID]*unsettled{}}
+		unsettled: map[sequencer.TxID]*unsettled{}, resting: map[sequencer.TxID]sequencer.Seq{}}
 }
 
 // Config is what settlements are made of.
