@@ -82,6 +82,7 @@ func openFile(path string, open Opener, log *slog.Logger, apply func([]byte) err
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create the journal's folder: %w", err)
 	}
+	_ = os.Remove(path + ".next") // of a process that ended while it rewrote the journal
 	j := &File{path: path, open: open}
 	if err := j.attach(); err != nil {
 		return nil, err
@@ -272,6 +273,7 @@ func WriteWhole(path string, open Opener, records []Entry) (*File, error) {
 	failpoint.Hit(failpoint.JournalBeforeRewrite)
 	if err := next.replaceBy(content, path); err != nil {
 		_ = next.file.Close()
+		_ = os.Remove(next.path) // a full disk needs the room for the journal itself
 		return nil, fmt.Errorf("rewrite the journal: %w", err)
 	}
 	failpoint.Hit(failpoint.JournalAfterRewrite)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
 )
 
 // must fails the test on an error and passes the value on.
@@ -197,6 +199,44 @@ func TestJournalFailedWrite(t *testing.T) {
 			t.Fatalf("%d records, %v", len(got), err)
 		}
 	}
+}
+
+// A rewrite that fails leaves nothing on a disk that is full, nor does one that the end of its process broke off, and
+// is tried again only once the journal has grown further.
+func TestJournalFailedRewrite(t *testing.T) {
+	d, f := New(nil, 8, 1, quiet()), &fault{in: -1}
+	of := Of{Log: "log", Workspace: "default", Agent: "a"}
+	dir := t.TempDir()
+	next := of.Path(dir) + ".next"
+	must(0, opened(t, dir, nil, 8<<20).Close())(t)
+	must(0, os.WriteFile(next, []byte("half"), 0o600))(t)
+	gone := func(when string) {
+		t.Helper()
+		if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the disk still has the other file: %v", when, err)
+		}
+	}
+	must(0, d.Open(dir, of, f.open, nil))(t)
+	gone("a start")
+	for i := range 4 {
+		must(0, d.Record(RecordBegun, &TxRecord{Tx: sequencer.TxID(fmt.Sprint("a.3.", i))}))(t)
+	}
+	f.arm(0, syscall.ENOSPC, 100)
+	if err := d.Mark(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	gone("a failed rewrite")
+	must(0, d.Mark())(t) // which does not try
+	f.arm(-1, nil, 0)
+	before := d.Bytes()
+	for i := range 2 {
+		must(0, d.Record(RecordBegun, &TxRecord{Tx: sequencer.TxID(fmt.Sprint("a.4.", i))}))(t)
+	}
+	must(0, d.Mark())(t)
+	if d.Shortly != 2*d.Bytes() {
+		t.Errorf("%d of %d bytes: it was not tried again", d.Bytes(), before)
+	}
+	must(0, d.Close())(t)
 }
 
 // TestJournalRests: records that rest are written with the next one, in one write; a write that fails loses none of

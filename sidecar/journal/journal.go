@@ -212,7 +212,8 @@ func (d *Journal) RestEvent(ev *topology.Event) error {
 
 // takeIn is Event while d.Mu is held.
 func (d *Journal) takeIn(ev *topology.Event, done func(sequencer.Place), rests bool) error {
-	if d.out.size() >= d.max {
+	// What became of a call is taken in any case: it cannot be refused any more, and there are no more than calls.
+	if d.out.size() >= d.max && ev.Kind != topology.EventAnswer {
 		return api.ErrBacklog
 	}
 	ev.Index = d.index + 1
@@ -268,6 +269,7 @@ func (d *Journal) compact() error {
 	}
 	before := d.file.size
 	if err := d.file.rewrite(records); err != nil {
+		d.Shortly = before + before/4 // not again at each mark: it writes as much as there is
 		return err
 	}
 	d.Shortly = 2 * d.file.size

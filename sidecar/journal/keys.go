@@ -97,9 +97,11 @@ type keyring struct {
 	keys KeyKeeper // nil until then
 }
 
-// KeyKeeper keeps keys: a rewritten journal asks it for their records.
+// KeyKeeper keeps keys: a rewritten journal asks it for their records, a session for the transactions of requests that
+// are not answered.
 type KeyKeeper interface {
 	Records() ([]Entry, error)
+	Unanswered() map[sequencer.TxID]bool
 }
 
 // TakeKeys is part of keeper.
@@ -139,6 +141,20 @@ func (r *keyring) apply(body []byte) error {
 	}
 	r.read[one.Key] = one
 	return nil
+}
+
+// unanswered are the transactions of requests that are not answered: what one has left says whether it may begin anew.
+func (r *keyring) unanswered() map[sequencer.TxID]bool {
+	if r.keys != nil {
+		return r.keys.Unanswered()
+	}
+	out := map[sequencer.TxID]bool{}
+	for _, one := range r.read {
+		if !one.Done {
+			out[one.Tx] = true
+		}
+	}
+	return out
 }
 
 // Records are those that a rewritten journal still needs.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // keptJoining is how many of its own joins a ledger remembers: those since the last session that surely followed the
@@ -69,6 +70,25 @@ func (l *Ledger) join(j JoinedRecord) {
 	if l.Joined = j; j.Since == 0 {
 		l.Joining = nil // else who looks for others tells them from its own by these
 	}
+	l.dropVain(was.Incarnation)
+}
+
+// dropVain drops what neither this session nor a later start needs. Those of the former session stay until the next
+// one: the agent still answers for them. Those of a request under a key stay until that is answered: it may begin anew
+// where they left nothing. A request that was answered is given its answer, or is lost, without them.
+func (l *Ledger) dropVain(former sequencer.Seq) {
+	unanswered := l.keys.unanswered()
+	for id, t := range l.Txs {
+		agent, _, _, _ := api.OwnerOf(id)
+		gone := t.Incarnation < former && t.Vain(former) && !unanswered[id]
+		if t.Foreign { // what its agent has adopted is not the next session's
+			gone = agent != l.Joined.Agent && !slices.ContainsFunc(t.effects, t.untold)
+		}
+		if gone {
+			delete(l.Txs, id)
+		}
+	}
+	l.Decided = slices.DeleteFunc(l.Decided, func(id sequencer.TxID) bool { return l.Txs[id] == nil })
 }
 
 // begin takes a transaction. Its name is used once in one log.

@@ -75,9 +75,9 @@ type TxRecord struct {
 	Boot        string            `json:",omitempty"` // of the machine while it was begun
 	Plan        []string          `json:",omitempty"` // ids of planned calls, by index; empty: no plan names it
 	Nowhere     bool              `json:",omitempty"` // the log was read up to a later session, and has nothing of it
+	Untold      []uint32          `json:",omitempty"` // calls whose answer is in no event; an older release names none
 
 	effects []*gate.Progress // by index; nil once settled
-	told    map[uint32]bool  // of which the events have the answer; what a rewritten journal forgets is told again
 }
 
 // Vain says that the log has nothing to tell of a transaction of an earlier session: it was looked through for it, and
@@ -269,8 +269,10 @@ func (l *Ledger) event(ev *topology.Event) {
 	if t != nil && ev.Plan != nil {
 		t.plan(ev.Plan)
 	}
-	if t != nil && ev.Kind == topology.EventAnswer && ev.Effect != nil && gate.Step(ev.Effect.Step) == gate.StepAnswered {
-		t.tell(ev.Effect.Index)
+	if x := ev.Effect; t != nil && ev.Kind == topology.EventAnswer && x != nil && gate.Step(x.Step) == gate.StepAnswered {
+		if _, byHand := x.Hand(); !byHand { // what came of a try by hand is another answer
+			t.tell(x.Index)
+		}
 	}
 	if ev.Kind != topology.EventRead {
 		return
@@ -285,13 +287,22 @@ func (l *Ledger) event(ev *topology.Event) {
 
 // tell notes that the events have the answer of a call.
 func (t *TxRecord) tell(index uint32) {
-	if t.told == nil {
-		t.told = map[uint32]bool{}
-	}
-	t.told[index] = true
+	t.Untold = slices.DeleteFunc(t.Untold, func(i uint32) bool { return i == index })
 	if t.Decided != nil && t.Decided.Final {
 		t.strip()
 	}
+}
+
+// untell notes that a call has an answer which is in no event yet.
+func (t *TxRecord) untell(index uint32) {
+	if !slices.Contains(t.Untold, index) {
+		t.Untold = append(t.Untold, index)
+	}
+}
+
+// untold reports whether a call has an answer that only this journal has.
+func (t *TxRecord) untold(p *gate.Progress) bool {
+	return p.Answer != nil && slices.Contains(t.Untold, p.Index)
 }
 
 // move applies a record that changes where a transaction stands. It fails where the transaction never began: then the
@@ -341,10 +352,13 @@ func (l *Ledger) decide(t *TxRecord, d *DecidedRecord) {
 	}
 }
 
-// forget drops the oldest decided transaction that nothing is left to do for.
+// forget drops the oldest decided transaction that nothing is left to do, or to tell, for.
 func (l *Ledger) forget() {
 	for i, id := range l.Decided {
 		t := l.Txs[id]
+		if t != nil && slices.ContainsFunc(t.effects, t.untold) {
+			continue // a retraction may need the answer, and it is nowhere else
+		}
 		if t == nil || t.Decided == nil || t.Decided.Final || len(t.effects) == 0 && len(t.Own) == 0 && t.Told == nil {
 			delete(l.Txs, id)
 			l.Decided = slices.Delete(l.Decided, i, i+1)
@@ -503,6 +517,9 @@ func (l *Ledger) applyEffect(kind byte, body []byte) error {
 			t = &TxRecord{Tx: p.Tx, Incarnation: p.Incarnation, Foreign: true}
 			l.Txs[p.Tx] = t
 		}
+		if t.effect(p.Index) < 0 && p.Answer != nil && Large(p.Answer) {
+			t.untell(p.Index) // an older release's journal does not say it: such a one is told again
+		}
 		t.put(p)
 		return nil
 	}
@@ -524,7 +541,9 @@ func (l *Ledger) applyEffect(kind byte, body []byte) error {
 	case t.withdraws(at, m):
 		t.effects = slices.Delete(t.effects, at, at+1) // its touch was refused: another call may take its place
 	default:
-		t.effects[at].Apply(m)
+		if t.effects[at].Apply(m); m.Step == gate.StepAnswered {
+			t.untell(m.Index)
+		}
 	}
 	return nil
 }
@@ -554,7 +573,9 @@ func (t *TxRecord) withdraws(at int, m gate.Mark) bool {
 // put adds a call at its index: those of a plan come in any order, and are settled in this one. One that never ran is
 // replaced by the next with its index.
 func (t *TxRecord) put(p *gate.Progress) {
-	delete(t.told, p.Index)
+	if p.Answer == nil { // of the one that it replaces nothing is left to tell
+		t.Untold = slices.DeleteFunc(t.Untold, func(i uint32) bool { return i == p.Index })
+	}
 	at, found := slices.BinarySearchFunc(t.effects, p.Index, func(o *gate.Progress, index uint32) int {
 		return cmp.Compare(o.Index, index)
 	})
@@ -594,12 +615,12 @@ func (l *Ledger) settle(t *TxRecord, clean bool) {
 }
 
 // strip keeps of the calls of a settled transaction what a list of them shows. A retraction finds the rest in the log:
-// a large answer only once its event is on its way, which is after its content is there.
+// an answer only once its event is on its way, which of a large one is after its content is there.
 func (t *TxRecord) strip() {
 	for i, p := range t.effects {
 		light := *p
 		light.Args = nil
-		if p.Answer != nil && (t.told[p.Index] || !Large(p.Answer)) {
+		if p.Answer != nil && !t.untold(p) {
 			answer := *p.Answer
 			if answer.Saved = nil; len(answer.Result) > InlineArgs {
 				answer.Result = nil

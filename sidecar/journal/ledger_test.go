@@ -48,6 +48,123 @@ func TestNowhereStays(t *testing.T) {
 	}
 }
 
+// rewritten is what a rewritten journal of a ledger comes to.
+func rewritten(t *testing.T, l *Ledger) *Ledger {
+	t.Helper()
+	again := newLedger()
+	for _, r := range must(l.Records())(t) {
+		if err := again.apply(append([]byte{r.Kind}, r.Body...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return again
+}
+
+// What an answer saved for its compensation is kept until the events have the answer, of any size, also by a rewritten
+// journal and beyond the bound of what is remembered. Then it goes, and is not told again.
+func TestSavedIsKeptUntilTold(t *testing.T) {
+	for name, size := range map[string]int{"small": 10, "large": 2 * InlineArgs} {
+		l := newLedger()
+		saved := json.RawMessage(`"` + strings.Repeat("s", size) + `"`)
+		settled := func(id sequencer.TxID) {
+			told(t, l, RecordBegun, TxRecord{Tx: id, Incarnation: 3})
+			told(t, l, recordEffect, gate.Progress{Effect: gate.Effect{Tx: id, Args: json.RawMessage("{}")}})
+			told(t, l, recordMark, gate.Mark{Tx: id, Step: gate.StepAnswered, Answer: &gate.Answer{Saved: saved}})
+			told(t, l, RecordDecided, DecidedRecord{Tx: id, State: "committed", Seq: 9})
+			told(t, l, RecordSettled, DecidedRecord{Tx: id})
+		}
+		tell := func(l *Ledger, hand *topology.ByHand) {
+			l.event(&topology.Event{Kind: topology.EventAnswer, Tx: "a.3.1",
+				Effect: &topology.EffectText{Step: uint8(gate.StepAnswered), ByHand: hand}})
+		}
+		has := func(l *Ledger, when string, want int) {
+			t.Helper()
+			p, untold := l.progress("a.3.1", 0), (&Journal{Ledger: l}).Untold()
+			if (len(p.Answer.Saved) > 0) != (want > 0) || len(untold) != want || p.Args != nil {
+				t.Errorf("%s, %s: %d bytes are saved, %d to tell", name, when, len(p.Answer.Saved), len(untold))
+			}
+		}
+		settled("a.3.1")
+		has(l, "settled", 1)
+		tell(l, &topology.ByHand{})
+		has(l, "tried by hand", 1)
+		again := rewritten(t, l)
+		has(again, "rewritten", 1)
+		tell(again, nil)
+		has(again, "told", 0)
+		has(rewritten(t, again), "told and rewritten", 0)
+		for i := range keptDecided + 8 {
+			settled(sequencer.TxID(fmt.Sprint("a.3.", i+2)))
+			l.event(&topology.Event{Kind: topology.EventAnswer, Tx: sequencer.TxID(fmt.Sprint("a.3.", i+2)),
+				Effect: &topology.EffectText{Step: uint8(gate.StepAnswered)}})
+		}
+		if has(l, "long ago", 1); len(l.Decided) != keptDecided {
+			t.Errorf("%s: %d are remembered", name, len(l.Decided))
+		}
+	}
+}
+
+// A rewritten journal of an older release does not say which answers are told: a small one was dropped as told, or is,
+// and a large one is told again.
+func TestUntoldOfAnOlderRelease(t *testing.T) {
+	l := newLedger()
+	told(t, l, RecordBegun, TxRecord{Tx: "a.3.1", Incarnation: 3})
+	for i, size := range []int{10, 2 * InlineArgs} {
+		told(t, l, recordEffect, gate.Progress{Effect: gate.Effect{Tx: "a.3.1", Index: uint32(i)},
+			Answer: &gate.Answer{Saved: json.RawMessage(`"` + strings.Repeat("s", size) + `"`)}})
+	}
+	if got := (&Journal{Ledger: l}).Untold(); len(got) != 1 || got[0].Index != 1 {
+		t.Errorf("to be told: %+v", got)
+	}
+}
+
+// What no later start needs goes: with the second session after it what the log has nothing of, unless a key names it
+// whose request is not answered, and with the next one what was adopted from others. What is still to be told, or is
+// the agent's own, stays.
+func TestVainIsDropped(t *testing.T) {
+	l := newLedger()
+	join := func(seq sequencer.Seq, nowhere ...sequencer.TxID) {
+		told(t, l, RecordJoined, JoinedRecord{Agent: "a", Workspace: "default", Incarnation: seq, Nowhere: nowhere})
+	}
+	join(3)
+	for _, id := range []sequencer.TxID{"a.3.1", "a.3.2", "a.3.3", "a.3.4", "a.3.5"} {
+		told(t, l, RecordBegun, TxRecord{Tx: id, Incarnation: 3})
+	}
+	for _, id := range []sequencer.TxID{"a.3.2", "a.3.3"} { // the log is found to have the second one
+		told(t, l, recordEffect, gate.Progress{Effect: gate.Effect{Tx: id}})
+		told(t, l, RecordSealed, DecidedRecord{Tx: id, Calls: 1})
+	}
+	told(t, l, RecordDecided, DecidedRecord{Tx: "a.3.5", State: "aborted"}) // by the view alone
+	told(t, l, RecordKey, KeyRecord{Key: "k", Request: make([]byte, 32), Tx: "a.3.4"})
+	told(t, l, RecordKey, KeyRecord{Key: "done", Request: make([]byte, 32), Tx: "a.3.1", Done: true})
+	for _, id := range []sequencer.TxID{"b.2.1", "b.2.2", "a.1.1"} {
+		told(t, l, recordEffect, gate.Progress{Effect: gate.Effect{Tx: id, Incarnation: 2}})
+	}
+	told(t, l, recordMark, gate.Mark{Tx: "b.2.2", Step: gate.StepAnswered, Answer: &gate.Answer{}})
+	is := func(want ...sequencer.TxID) {
+		t.Helper()
+		if got := slices.Sorted(maps.Keys(l.Txs)); !slices.Equal(got, want) {
+			t.Errorf("kept are %v, want %v", got, want)
+		}
+	}
+	join(9, "a.3.2", "a.3.5")
+	is("a.1.1", "a.3.1", "a.3.2", "a.3.3", "a.3.4", "a.3.5", "b.2.2")
+	join(12)
+	if is("a.1.1", "a.3.3", "a.3.4", "b.2.2"); len(l.Decided) != 0 {
+		t.Errorf("decided are %v", l.Decided)
+	}
+	l.event(&topology.Event{Kind: topology.EventAnswer, Tx: "b.2.2",
+		Effect: &topology.EffectText{Step: uint8(gate.StepAnswered)}})
+	l.keys = keyring{keys: noKeys{}} // the key was forgotten
+	join(15)
+	is("a.1.1", "a.3.3")
+}
+
+type noKeys struct{}
+
+func (noKeys) Records() ([]Entry, error)           { return nil, nil }
+func (noKeys) Unanswered() map[sequencer.TxID]bool { return nil }
+
 // A transaction in which an agent may have acted by itself is not forgotten before it is settled.
 func TestForgetKeepsOwnActs(t *testing.T) {
 	for name, own := range map[string]*OwnRecord{

@@ -97,14 +97,14 @@ func (d *Journal) OwnOf(id sequencer.TxID) (scopes []sequencer.Scope, told *sequ
 // one, or was started again since.
 type kept struct{ Known, Foreign, Shared, Stripped, Short bool }
 
-// Untold are the calls whose large answers have no event in the journal.
+// Untold are the calls whose answers have no event in the journal.
 func (d *Journal) Untold() (out []gate.Progress) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	for _, id := range d.Ledger.Order() {
 		t := d.Ledger.Txs[id]
 		for _, p := range t.effects {
-			if p.Answer != nil && !t.told[p.Index] && Large(p.Answer) {
+			if t.untold(p) {
 				out = append(out, *p)
 			}
 		}

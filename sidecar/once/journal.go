@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/journal"
 )
 
@@ -75,6 +76,19 @@ func (k *Keys) Records() ([]journal.Entry, error) {
 		out = append(out, journal.Entry{Kind: journal.RecordKey, Body: body})
 	}
 	return out, nil
+}
+
+// Unanswered are the transactions of requests that a restart must know and that have no answer yet.
+func (k *Keys) Unanswered() map[sequencer.TxID]bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := map[sequencer.TxID]bool{}
+	for _, e := range k.order {
+		if e.lasts && !e.done {
+			out[e.Slot.Get()] = true
+		}
+	}
+	return out
 }
 
 // record is the entry as the journal has it; Keys.mu is held.

@@ -50,8 +50,8 @@ func (k Marks) publish(m gate.Mark) {
 	ev := func(e *topology.Event, done func(sequencer.Place)) {
 		e.Workspace, e.Tx, e.Agent, e.AtMs = k.Workspace, m.Tx, k.Agent, k.Clock.Now().UnixMilli()
 		if err := k.Journal.Event(e, done); err != nil {
-			k.Logger.Warn("what became of a call is not published; the journal has it", "tx", string(m.Tx),
-				"index", m.Index, "cause", err)
+			k.Logger.Warn("what became of a call is not published: the journal has it, and the next start publishes an answer",
+				"tx", string(m.Tx), "index", m.Index, "cause", err)
 		}
 	}
 	if len(text.Answer) <= journal.InlineArgs {
@@ -67,7 +67,8 @@ func (k Marks) publish(m gate.Mark) {
 	})
 }
 
-// again publishes the answers that a former process had no time to publish: it ended between a content and its event.
+// again publishes the answers that a former process did not publish: it ended before that, or its journal took the
+// mark and not the event.
 func (k Marks) again() {
 	for _, p := range k.Journal.Untold() {
 		k.publish(gate.Mark{Tx: p.Tx, Index: p.Index, Step: gate.StepAnswered, Answer: p.Answer})
