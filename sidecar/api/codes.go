@@ -83,7 +83,7 @@ func kindOf(code string) kindOfProblem {
 	case CodeSeqFromFuture:
 		return kindOfProblem{http.StatusBadRequest, "the view has not reached the seq", true, true}
 	case CodeMediaType:
-		return kindOfProblem{http.StatusUnsupportedMediaType, "the body is not JSON", false, false}
+		return kindOfProblem{http.StatusUnsupportedMediaType, "the body is of a kind that is not taken here", false, false}
 	case CodeTooLarge:
 		return kindOfProblem{http.StatusRequestEntityTooLarge, "the body or the content is too large", false, false}
 	case CodeUnauthorized:

@@ -61,6 +61,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		feed.Refuse(w, refusal(http.StatusForbidden, codeCrossOrigin, "another site's page may not read the console"))
 		return
 	}
+	if _, err := api.Query(r.URL.RawQuery); err != nil { // what routes read of it would lack a part
+		feed.Refuse(w, badRequest("%v", err))
+		return
+	}
 	g.next.ServeHTTP(w, r)
 }
 

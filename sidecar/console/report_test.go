@@ -102,6 +102,8 @@ func TestLookups(t *testing.T) {
 		{"/api/decisions?reason=vetoed", 200, `"tx":"a.9.9"`},
 		{"/api/decisions?limit=3", 200, `"more":true`},
 		{"/api/decisions?kind=nothing", 400, "kind"},
+		{"/api/decisions?agent=nobody;kind=begun", 400, "write ; as %3B"},
+		{"/api/tx/a.9.9?content=%", 400, "% as %25"},
 		{"/api/decisions?limit=x", 400, "whole number"},
 		{"/api/decisions/13", 200, `"vetoed"`},
 		{"/api/decisions/99", 404, "hence tail --all --after 98"},

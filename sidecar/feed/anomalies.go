@@ -100,7 +100,10 @@ func (s *stream) takeFound(ctx context.Context, kind string) func(int64, *topolo
 
 // readAnomalies is what a request asks for; after is -1 where it names no place.
 func readAnomalies(r *http.Request) (after int64, kind string, err error) {
-	q := r.URL.Query()
+	q, err := api.Query(r.URL.RawQuery)
+	if err != nil {
+		return 0, "", err
+	}
 	for name, values := range q {
 		if !strings.Contains(" "+AnomalyParameters+" ", " "+name+" ") {
 			return 0, "", fmt.Errorf("query parameter %.40q is not known here; known are: %s", name, AnomalyParameters)

@@ -106,6 +106,7 @@ func TestAnomaliesRefused(t *testing.T) {
 		{away, "", http.StatusServiceUnavailable, `"log_unavailable"`},
 		{kept(2), "after=x", http.StatusBadRequest, `"bad_request"`},
 		{kept(2), "since=1", http.StatusBadRequest, `"bad_request"`},
+		{away, "after=1;kind=A1", http.StatusBadRequest, `"bad_request"`},
 		{kept(2), "after=1&after=2", http.StatusBadRequest, `"bad_request"`},
 	} {
 		answer := httptest.NewRecorder()

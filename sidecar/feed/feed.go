@@ -142,7 +142,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, workspace string
 
 // read is what a request asks for.
 func read(r *http.Request) (after sequencer.Seq, named bool, f Filter, err error) {
-	q := r.URL.Query()
+	q, err := api.Query(r.URL.RawQuery)
+	if err != nil {
+		return 0, false, f, err
+	}
 	for name, values := range q {
 		if !strings.Contains(" "+Parameters+" ", " "+name+" ") {
 			return 0, false, f, fmt.Errorf("query parameter %.40q is not known here; known are: %s", name, Parameters)

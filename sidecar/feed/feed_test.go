@@ -209,6 +209,8 @@ func TestRefusals(t *testing.T) {
 		{"?since=18446744073709551615", "bad_request", "not a seq", 400},
 		{"?after=1&after=2", "bad_request", "twice", 400},
 		{"?color=red", "bad_request", "known are: after since all tx agent scope reason kind", 400},
+		{"?after=1;kind=begun", "bad_request", "write ; as %3B and % as %25", 400},
+		{"?after=1&kind=%", "bad_request", "write ; as %3B and % as %25", 400},
 		{"?all=some", "bad_request", "neither true nor false", 400},
 		{"?kind=blue", "bad_request", "give one of begun, waiting", 400},
 		{"?reason=Stale-Read", "bad_request", "is not a code", 400},

@@ -235,7 +235,9 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if route.public {
 		return route.handle(&call{ctx: r.Context(), request: r, params: params})
 	}
-	seat, role, leave, err := f.enter(r, route, params)
+	query, unread := queryOf(r)
+	acts := route.acts(query) // one that is not read says no look
+	seat, role, leave, err := f.enter(r, params, acts)
 	defer leave()
 	if role == RoleNone {
 		return nil, cmp.Or(err, error(api.Problemf(api.CodeUnauthorized, "%s", noToken(r))))
@@ -243,7 +245,10 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if f.Drain.Err() != nil {
 		return nil, api.ErrStopped
 	}
-	if role == RoleApprover && route.acts(r) {
+	if unread != nil {
+		return nil, unread
+	}
+	if role == RoleApprover && acts {
 		// Else an approver could act as an agent, whose own calls no second person has seen.
 		return nil, api.Problemf(api.CodeApproverOnly, "the token is an approver's: it looks, approves and denies")
 	}
@@ -260,10 +265,6 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 		defer func() { <-f.running }()
 	default:
 		return nil, api.Problemf(api.CodeBusy, "%d requests are under way", cap(f.running))
-	}
-	var query url.Values
-	if r.URL.RawQuery != "" { // as it mostly is not
-		query = r.URL.Query()
 	}
 	if err := checkQuery(query, route.query); err != nil {
 		return nil, err
@@ -316,14 +317,14 @@ func Shown(r *http.Request) (a Asking, ok bool, err error) {
 }
 
 // enter finds the agent that a request is of. leave is never nil.
-func (f *Face) enter(r *http.Request, route *route, params params) (*Seat, Role, func(), error) {
+func (f *Face) enter(r *http.Request, params params, acts bool) (*Seat, Role, func(), error) {
 	nothing := func() {}
 	a, ok, err := Shown(r)
 	if !ok {
 		return nil, RoleNone, nothing, err
 	}
 	names := r.Header.Values("Hence-Agent")
-	a.Tx, a.Acts = params.get("tx"), route.acts(r)
+	a.Tx, a.Acts = params.get("tx"), acts
 	seat, role, leave, err := f.Agents.Enter(a)
 	if leave == nil {
 		leave = nothing
@@ -337,10 +338,10 @@ func (f *Face) enter(r *http.Request, route *route, params params) (*Seat, Role,
 // acts reports whether a request is an agent's own: what it reads binds the agent, or what it does is done in
 // its name.
 // All others are answered alike by every agent of the workspace, or are an operator's.
-func (r *route) acts(req *http.Request) bool {
+func (r *route) acts(query url.Values) bool {
 	switch r.name {
 	case "list_shards", "read_shard":
-		return req.URL.RawQuery == "" || !req.URL.Query().Has("look")
+		return !query.Has("look")
 	case "set_rules", "accept_residue", "retry_residue", "retract", "approve_effect", "deny_effect":
 		return false
 	}
@@ -356,6 +357,18 @@ func (f *Face) run(c *call, base context.Context, r *route) (*reply, error) {
 	out, err := r.handle(c)
 	end(out, err)
 	return out, err
+}
+
+// queryOf reads a request's query.
+func queryOf(r *http.Request) (url.Values, error) {
+	if r.URL.RawQuery == "" { // as it mostly is
+		return nil, nil
+	}
+	query, err := api.Query(r.URL.RawQuery)
+	if err != nil {
+		return nil, api.Problemf(api.CodeBadRequest, "%v", err)
+	}
+	return query, nil
 }
 
 func checkQuery(query url.Values, allowed string) error {

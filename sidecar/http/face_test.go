@@ -127,6 +127,59 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
+// A query that cannot be read whole is no other query, whoever sends it: what is left out of it may be the op.
+func TestQueryIsWhole(t *testing.T) {
+	f := newFaced(t)
+	shard := inDefault + "/shards/counter"
+	for _, query := range []string{"op=add;wait_ms=1000", "op=add%ZZ", "op=add&wait_ms=%", "junk;junk"} {
+		f.refused(http.StatusBadRequest, api.CodeBadRequest, "PUT", shard+"?"+query, "1")
+	}
+	for _, header := range [][]string{nil, asOperator(), asApprover()} {
+		f.refused(http.StatusBadRequest, api.CodeBadRequest, "GET", shard+"?look=true&x;y", "", header...)
+		f.refused(http.StatusBadRequest, api.CodeBadRequest, "GET", inDefault+"/shards?look=true&limit=%", "", header...)
+	}
+	if _, text := f.do("PUT", shard+"?op=add;wait_ms=1", "1"); !strings.Contains(text, "write ; as %3B and % as %25") {
+		t.Error(text)
+	}
+	if resp, text := f.do("GET", inDefault+"/shards?prefix=a%3Bb%25&look=true", ""); resp.StatusCode != 200 {
+		t.Errorf("with escapes: %d %s", resp.StatusCode, text)
+	}
+}
+
+// What JSON escapes as half of a surrogate pair would become another text; a whole pair is a character, and an escaped
+// backslash is one.
+func TestBodyIsText(t *testing.T) {
+	f := newFaced(t)
+	for _, text := range []string{`a\ud800b`, `\uDFFF`, `\ud800\ud800`, `\ud83d\n`, `\\\ud800`, `\udc00\ud800`} {
+		f.refused(http.StatusBadRequest, api.CodeBadRequest, "POST", inDefault+"/commit",
+			`{"writes":[{"scope":"shard:/x","content":"`+text+`"}]}`)
+	}
+	for _, text := range []string{`\ud83d\ude00`, `\\ud800`, `\u00e9\ud83D\uDE00\\`} {
+		resp, answer := f.do("POST", inDefault+"/commit", `{"writes":[{"scope":"shard:/x","content":"`+text+`"}]}`)
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d %s", text, resp.StatusCode, answer)
+		}
+	}
+}
+
+// A body that is packed, or a part of a content, is not kept as if it were the content.
+func TestBodyIsWhole(t *testing.T) {
+	f := newFaced(t)
+	shard, tx := inDefault+"/shards/x", inDefault+"/tx"
+	for _, coding := range []string{"gzip", "identity, br", "x"} {
+		f.refused(http.StatusUnsupportedMediaType, api.CodeMediaType, "PUT", shard, "packed", "Content-Encoding", coding)
+		f.refused(http.StatusUnsupportedMediaType, api.CodeMediaType, "POST", tx, "{}", "Content-Encoding", coding)
+	}
+	f.refused(http.StatusUnsupportedMediaType, api.CodeMediaType, "PUT", shard, "packed", "Content-Encoding", "identity",
+		"Content-Encoding", "gzip")
+	f.refused(http.StatusBadRequest, api.CodeBadRequest, "PUT", shard, "tail", "Content-Range", "bytes 10-13/14")
+	for _, coding := range []string{"", "identity", "Identity,"} {
+		if status, code := f.codeOf("PUT", shard, "whole", "Content-Encoding", coding); status != http.StatusCreated {
+			t.Errorf("Content-Encoding %q: %d %s", coding, status, code)
+		}
+	}
+}
+
 // A misspelt field or path is answered with what was probably meant.
 func TestWhatWasMeant(t *testing.T) {
 	f := newFaced(t)

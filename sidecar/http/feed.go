@@ -12,7 +12,7 @@ import (
 func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *route, params params) {
 	answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 	defer func() { f.Metrics.Answered(route.name, answer.status) }()
-	err := f.mayStream(r, route, params)
+	err := f.mayStream(r, params)
 	if err != nil {
 		p := problemReply(err)
 		for k, v := range p.header {
@@ -28,8 +28,8 @@ func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *route, para
 	f.feed.Serve(answer, r, f.Name)
 }
 
-func (f *Face) mayStream(r *http.Request, route *route, params params) error {
-	_, role, leave, err := f.enter(r, route, params)
+func (f *Face) mayStream(r *http.Request, params params) error {
+	_, role, leave, err := f.enter(r, params, false)
 	leave() // a stream is of the workspace: it keeps no agent here
 	if role == RoleNone {
 		return cmp.Or(err, error(api.Problemf(api.CodeUnauthorized, "send the sidecar's token as Authorization: Bearer")))

@@ -31,6 +31,9 @@ const maxDrained = 64 << 20
 // body reads a request's body. The memory of a large one is free for others once free is called; it is never nil.
 func (f *Face) body(w http.ResponseWriter, r *http.Request, route *route) (body []byte, free func(), err error) {
 	free = func() {}
+	if err := api.WholeBody(r.Header); err != nil {
+		return nil, free, err
+	}
 	sent, n, most := r.Body, r.ContentLength, f.Limits.BodyBytes
 	if route.name == "write_shard" {
 		most = max(most, f.Workspace.MostContent())

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -31,8 +30,8 @@ func (c *call) decode(into any, mayBeEmpty bool) error {
 	if len(body) == 0 && mayBeEmpty {
 		return nil
 	}
-	if !utf8.Valid(body) {
-		return api.Problemf(api.CodeBadRequest, "the body is not UTF-8: send bytes as content_base64")
+	if err := api.CheckText(body); err != nil {
+		return api.Problemf(api.CodeBadRequest, "%v: send bytes as content_base64", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()

@@ -3,12 +3,15 @@ package sbus
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // maxBody is the longest body that is read, in bytes.
@@ -36,12 +39,18 @@ func fieldsOf(w http.ResponseWriter, r *http.Request) (fields, error) {
 	if err != nil || !isJSON {
 		return nil, &plain{http.StatusUnsupportedMediaType, "Expected request with `Content-Type: application/json`"}
 	}
+	if p, refused := errors.AsType[*api.Problem](api.WholeBody(r.Header)); refused {
+		return nil, &plain{p.Status, p.Detail}
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		return nil, &plain{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBody)}
 	}
 	if !json.Valid(body) {
 		return nil, &plain{http.StatusBadRequest, "Failed to parse the request body as JSON"}
+	}
+	if err := api.CheckText(body); err != nil {
+		return nil, &plain{http.StatusBadRequest, "Failed to parse the request body as JSON: " + err.Error()}
 	}
 	in := fields{}
 	if json.Unmarshal(body, &in) != nil || in == nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -107,12 +108,19 @@ func (f *Face) renewed(scope string) func(string) string {
 
 // reader is the name that a GET is recorded for; empty: none.
 func reader(c *call) (string, error) {
-	names := c.r.URL.Query()["agent_id"]
-	if len(names) > 1 {
-		return "", &plain{http.StatusBadRequest, "Failed to deserialize query string: duplicate field `agent_id`"}
+	const failed = "Failed to deserialize query string: "
+	query, err := api.Query(c.r.URL.RawQuery)
+	if err != nil { // the read would be recorded for no name
+		return "", &plain{http.StatusBadRequest, failed + err.Error()}
 	}
-	if len(names) == 0 {
+	names := query["agent_id"]
+	switch {
+	case len(names) == 0:
 		return "", nil
+	case len(names) > 1:
+		return "", &plain{http.StatusBadRequest, failed + "duplicate field `agent_id`"}
+	case !utf8.ValidString(names[0]): // no commit can name it
+		return "", &plain{http.StatusBadRequest, failed + "field `agent_id` is not UTF-8"}
 	}
 	return names[0], nil
 }

@@ -115,6 +115,55 @@ func TestBusEdges(t *testing.T) {
 	}
 }
 
+// A name that cannot be read whole is refused: its read would be recorded for another one, or for none, and a commit
+// that rests on it would pass. Written in escapes it is a name like others.
+func TestBusNames(t *testing.T) {
+	n := start(t, memlog.New("default"))
+	n.create(t, "x", "y")
+	const failed = "Failed to deserialize query string: "
+	for _, path := range []string{"/shard/x", "/shards"} {
+		for _, name := range []string{"a;b", "a%", "%FF", "a%ZZ"} {
+			status, text := n.ask(t, "GET", path+"?agent_id="+name, "")
+			if status != http.StatusBadRequest || !strings.HasPrefix(text, failed) {
+				t.Errorf("GET %s for %s: %d %s", path, name, status, text)
+			}
+		}
+	}
+	n.table(t, []row{
+		{"GET", "/admin/delivery-log", "", 200, `{"agents":{},"total_agents":0,"total_deliveries":0}`},
+		{"GET", "/shard/x?agent_id=a%3Bb%25", "", 200, shard("x", 0, "0", "", 0, 0, 0)},
+		{"POST", "/commit", `{"key":"x","expected_version":0,"delta":"1","agent_id":"other"}`, 200,
+			`{"new_version":1,"shard_id":"x"}`},
+		{"POST", "/commit", `{"key":"y","expected_version":0,"delta":"1","agent_id":"a;b%"}`, 409,
+			refusal("CrossShardStale")},
+	})
+}
+
+// A body that is no text, or is packed, changes nothing: two keys would be one shard.
+func TestBusBodyIsWhole(t *testing.T) {
+	n := start(t, memlog.New("default"))
+	for _, body := range []string{"{\"key\":\"caf\xe9\",\"content\":\"1\"}", "{\"key\":\"u\",\"content\":\"caf\xe9\"}",
+		`{"key":"l\ud800","content":"3"}`, `{"key":"u","content":"\udc00"}`} {
+		n.want(t, "POST", "/shard", body, 400, "~")
+	}
+	req, err := http.NewRequest(http.MethodPost, n.BusURL()+"/shard", strings.NewReader(`{"key":"gz","content":""}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Encoding", "gzip")
+	resp, err := oneShot.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = resp.Body.Close(); resp.StatusCode != http.StatusUnsupportedMediaType {
+		t.Errorf("a packed body: %d", resp.StatusCode)
+	}
+	n.want(t, "GET", "/shards", "", 200, `{"count":0,"shards":[]}`)
+	n.want(t, "POST", "/shard", `{"key":"\ud83d\ude00","content":"\\ud800"}`, 201,
+		shard("\U0001F600", 0, `\ud800`, "", 0, 0, 0))
+}
+
 // Size wins over a session that has expired, which wins over everything else; and with ori_enabled off all but stale
 // reads are refused as ever. A reset leaves that switch where it is.
 func TestBusOrderOfRefusals(t *testing.T) {
