@@ -126,6 +126,29 @@ func TestModelsAnswerBinds(t *testing.T) {
 	}
 }
 
+// An answer binds, too, where its request has no body, as that for a background response, or one that is no JSON.
+func TestModelsAnswerBindsWithoutBody(t *testing.T) {
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/v1/responses/resp_1", ""},
+		{"POST", "/v1/audio/transcriptions", "--x--"},
+	} {
+		d := openModels(t, "enforce")
+		d.put(t, "orders/7", "seven")
+		d.stub = func(w http.ResponseWriter, _ *http.Request) {
+			d.put(t, "orders/7", "moved")
+			_, _ = io.WriteString(w, `{"output":[{"content":[{"type":"output_text","text":"I cancel order 7."}]}]}`)
+		}
+		r := must(http.NewRequestWithContext(background(t), c.method, d.ModelURL("openai")+c.path,
+			strings.NewReader(c.body)))(t)
+		if status, text := answered(t, r); status != 200 {
+			t.Fatalf("%s: %d %s", c.path, status, text)
+		}
+		if code := d.commit(t); code != "stale_read" {
+			t.Errorf("%s %s: the commit has the code %q", c.method, c.path, code)
+		}
+	}
+}
+
 // 1,000 requests of three shapes: each mention is in the journal when the request arrives, the bodies are unchanged,
 // and no file has the provider's key.
 func TestModelsAreRecordedFirst(t *testing.T) {

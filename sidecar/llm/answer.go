@@ -13,8 +13,8 @@ import (
 
 // Bounds of what is looked through.
 const (
-	maxAnswer = 32 << 20 // of an answer; what comes beyond is handed on unseen
-	maxEvent  = 4 << 20  // of one event of a stream
+	maxAnswer = 32 << 20 // of a stream, what comes beyond is handed on unseen; of another answer, all of it
+	maxEvent  = 4 << 20  // of one event of a stream; a larger one is handed on unseen
 )
 
 // answer reads a model's answer on its way to the client. Each piece is looked through before the client has it: what
@@ -222,9 +222,8 @@ func (a *answer) find(text string) []string {
 func (a *answer) flush() {
 	for _, p := range a.pieces {
 		a.found(a.find(p.text[p.from:]))
-		var v any
-		if t := strings.TrimSpace(p.text); strings.HasPrefix(t, "{") && json.Unmarshal([]byte(t), &v) == nil {
-			argumentTexts(v, "", func(_, text string) { a.found(a.find(text)) }) // that came bit by bit
+		if t := strings.TrimSpace(p.text); strings.HasPrefix(t, "{") { // arguments that came bit by bit
+			scanned([]byte(t), speaking, func(text string) { a.found(a.find(text)) })
 		}
 	}
 }

@@ -7,7 +7,8 @@
 // that part of the answer (mode enforce); no credential of a model's API is kept or logged.
 //
 // It sees shards by the names of the policy's vocabulary alone. A name in an image, a paraphrase, an answer that the
-// provider has compressed, and what is beyond 32 MiB of an answer it does not see.
+// provider has compressed, one of more than 32 MiB that is no stream, what a stream has beyond 32 MiB, and what
+// is said over a WebSocket it does not see.
 package llm
 
 import (
@@ -194,6 +195,18 @@ func (f *Face) serve(w http.ResponseWriter, r *http.Request, provider, path stri
 	}
 	p := &pass{f: f, provider: provider, to: to, path: path, guest: guest, words: f.vocabulary(guest.Vocabulary)}
 	defer p.end()
+	switch up := r.Header.Get("Upgrade"); {
+	case up == "" || p.words == nil:
+	case strings.EqualFold(up, "h2c"): // some clients offer it with each request, and go on without it
+		r.Header.Del("Upgrade")
+	case guest.Vocabulary.Enforce: // what is said behind it is in no shape that is looked through
+		refuse(w, provider, http.StatusBadRequest, fmt.Sprintf("what a model says over %.40q is not looked through, and "+
+			"the policy's vocabulary is enforced: let the client use HTTP requests (with streams of server-sent events)", up))
+		return
+	default:
+		f.Figures.Model(provider, "unseen")
+		p.words = nil
+	}
 	if err := p.note(r.Context(), body); err != nil {
 		f.Figures.Model(provider, "unrecorded")
 		if guest.Vocabulary.Enforce { // what the answer uses could not be held against it
@@ -227,16 +240,10 @@ func (f *Face) vocabulary(v *gate.Vocabulary) *vocabulary {
 	return f.words[v]
 }
 
-// note records what a request names, before it leaves.
+// note records what a request names, before it leaves. One that names nothing is recorded, too: what its answer uses
+// is as old as the request.
 func (p *pass) note(ctx context.Context, body []byte) error {
-	if p.words == nil || len(body) == 0 {
-		p.words = nil
-		return nil
-	}
-	var v any
-	if json.Unmarshal(body, &v) != nil { // such as an upload
-		p.f.Figures.Model(p.provider, "unseen")
-		p.words = nil
+	if p.words == nil {
 		return nil
 	}
 	var scopes, said []string
@@ -248,13 +255,16 @@ func (p *pass) note(ctx context.Context, body []byte) error {
 			}
 		}
 	}
-	texts(v, "", func(_, text string) {
+	seen := len(body) == 0 || scanned(body, silent, func(text string) {
 		found, _ := p.words.find(text, true)
 		add(found)
 		if p.f.Extract != nil {
 			said = append(said, text)
 		}
 	})
+	if !seen { // such as an upload
+		p.f.Figures.Model(p.provider, "unseen")
+	}
 	found, err := p.extract(ctx, "request", said)
 	if err != nil {
 		return err
@@ -280,9 +290,12 @@ func (p *pass) rewrite(out *http.Request) {
 	if base != "" && (path == base || strings.HasPrefix(path, base+"/")) { // both have the version
 		base = ""
 	}
-	query := out.URL.RawQuery
-	to := *p.to
-	to.Path, to.RawPath = "", ""
+	query := p.to.RawQuery // such as the version of an API
+	if query != "" && out.URL.RawQuery != "" {
+		query += "&"
+	}
+	query += out.URL.RawQuery
+	to := url.URL{Scheme: p.to.Scheme, User: p.to.User, Host: p.to.Host}
 	if joined, err := url.Parse(to.String() + base + path); err == nil {
 		to = *joined
 	}

@@ -159,3 +159,96 @@ func TestMentionsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// faced is a face over an agent, before a model.
+func faced(t *testing.T, agent Agent, v *gate.Vocabulary, at string, model http.HandlerFunc) *Face {
+	t.Helper()
+	stub := httptest.NewServer(model)
+	t.Cleanup(stub.Close)
+	to, err := url.Parse(stub.URL + at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Config{Providers: map[string]*url.URL{"openai": to}, Calls: 1, Log: slog.New(slog.DiscardHandler),
+		Figures: uncounted{}, Enter: func(*http.Request, string) (*Guest, error) {
+			return &Guest{Agent: agent, Vocabulary: v, Leave: func() {}}, nil
+		}})
+}
+
+// The address of an API may have a path and a query; the client's own query comes behind it.
+func TestAddresses(t *testing.T) {
+	for at, want := range map[string]string{
+		"":                       "/v1/a%2Fb?x=1",
+		"/openai":                "/openai/v1/a%2Fb?x=1",
+		"/v1/":                   "/v1/a%2Fb?x=1",
+		"/openai?api-version=1":  "/openai/v1/a%2Fb?api-version=1&x=1",
+		"/v1?api-version=1#part": "/v1/a%2Fb?api-version=1&x=1",
+		"?":                      "/v1/a%2Fb?x=1",
+	} {
+		got := ""
+		f := faced(t, away{}, nil, at, func(_ http.ResponseWriter, r *http.Request) { got = r.RequestURI })
+		f.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/llm/k/openai/v1/a%2Fb?x=1", nil))
+		if got != want {
+			t.Errorf("%q: the model sees %s, wanted %s", at, got, want)
+		}
+	}
+	got := ""
+	f := faced(t, away{}, nil, "/openai?api-version=1",
+		func(_ http.ResponseWriter, r *http.Request) { got = r.RequestURI })
+	f.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/llm/k/openai/v1/models", nil))
+	if got != "/openai/v1/models?api-version=1" {
+		t.Errorf("without a query of its own: the model sees %s", got)
+	}
+}
+
+// What is said behind an upgrade is not looked through: enforce refuses it, and observe hands it on.
+func TestUpgrades(t *testing.T) {
+	for _, c := range []struct {
+		enforce  bool
+		upgrade  string
+		status   int
+		says     string
+		arrives  string // as what the model is asked for
+		mentions int
+	}{
+		{true, "websocket", http.StatusBadRequest, "is not looked through", "not at all", -1},
+		{true, "h2c, websocket", http.StatusBadRequest, "is not looked through", "not at all", -1},
+		{true, "h2c", http.StatusOK, "said", "", 0},
+		{false, "websocket", http.StatusSwitchingProtocols, "said", "websocket", -1},
+	} {
+		mentions, arrives := -1, "not at all"
+		f := faced(t, counts{mentioned: &mentions}, &gate.Vocabulary{Enforce: c.enforce}, "",
+			func(w http.ResponseWriter, r *http.Request) {
+				if arrives = r.Header.Get("Upgrade"); arrives == "" {
+					_, _ = io.WriteString(w, "said")
+					return
+				}
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+arrives+
+					"\r\n\r\nsaid")
+			})
+		s := httptest.NewServer(f)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/llm/k/openai/v1/realtime", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", c.upgrade)
+		out, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(out.Body)
+		_ = out.Body.Close()
+		if out.StatusCode != c.status || !strings.Contains(string(body), c.says) || arrives != c.arrives ||
+			mentions != c.mentions {
+			t.Errorf("%+v: %d %s; asked for %q, %d mentions", c, out.StatusCode, body, arrives, mentions)
+		}
+		s.Close()
+	}
+}

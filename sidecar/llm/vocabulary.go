@@ -2,7 +2,6 @@ package llm
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -67,6 +66,7 @@ func (v *vocabulary) find(text string, whole bool) (found []string, rest int) {
 		}, text)
 	}
 	rest = len(text)
+	seen := map[string]bool{} // a text may have 100,000 names
 	for at := 0; at < len(lower); {
 		if at > 0 && isWord(lower[at]) && isWord(lower[at-1]) {
 			at++
@@ -77,7 +77,8 @@ func (v *vocabulary) find(text string, whole bool) (found []string, rest int) {
 		case cut: // what follows may make it longer, or no name at all
 			return found, min(rest, at)
 		case scope != "":
-			if !slices.Contains(found, scope) {
+			if !seen[scope] {
+				seen[scope] = true
 				found = append(found, scope)
 			}
 			at = end
@@ -145,27 +146,25 @@ func silent(key string) bool {
 	return false
 }
 
+// speaking is for what a tool is called with, or has answered: any key may have a name there.
+func speaking(string) bool { return false }
+
+// holdsArguments reports whether an object that is a key's value is one of those: of Anthropic's calls and Gemini's,
+// or a result of Gemini's.
+func holdsArguments(key string) bool { return key == "input" || key == "args" || key == "response" }
+
 // texts calls each with every text of a message. A text that is JSON itself, as arguments of calls are, is looked
 // into: its escapes would hide names.
 func texts(v any, path string, each func(path, text string)) {
 	walk(v, path, silent, each)
 }
 
-// argumentTexts does so for what a tool is called with, or has answered: any key may have a name there.
-func argumentTexts(v any, path string, each func(path, text string)) {
-	walk(v, path, func(string) bool { return false }, each)
-}
-
 func walk(v any, path string, silent func(key string) bool, each func(path, text string)) {
 	switch v := v.(type) {
 	case string:
-		var inner any
-		t := strings.TrimSpace(v)
-		if len(t) > 1 && (t[0] == '{' || t[0] == '[') && json.Unmarshal([]byte(t), &inner) == nil {
-			argumentTexts(inner, path+".json", each)
-			return
+		if !inner(v, func(text string) { each(path+".json", text) }) {
+			each(path, v)
 		}
-		each(path, v)
 	case []any:
 		for _, one := range v {
 			walk(one, path+place(one), silent, each)
@@ -173,9 +172,9 @@ func walk(v any, path string, silent func(key string) bool, each func(path, text
 	case map[string]any:
 		for key, one := range v {
 			_, object := one.(map[string]any)
-			switch arguments := key == "input" || key == "args" || key == "response"; {
-			case arguments && object: // of Anthropic's calls and Gemini's, and Gemini's results
-				argumentTexts(one, path+".args", each)
+			switch {
+			case object && holdsArguments(key):
+				walk(one, path+".args", speaking, each)
 			case !silent(key):
 				walk(one, path+"."+key, silent, each)
 			}

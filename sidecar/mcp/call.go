@@ -215,14 +215,14 @@ func (f *Face) receipt(in made, r *api.Receipt) (*sdk.CallToolResult, error) {
 		return heldResult(in, r), nil
 	}
 	var failure struct {
-		Error             *jsonrpc.Error
-		StructuredContent json.RawMessage
+		Error                      *jsonrpc.Error
+		Content, StructuredContent json.RawMessage
 	}
 	out := &sdk.CallToolResult{}
 	switch {
 	case len(r.Result) == 0:
-	case json.Unmarshal(r.Result, &failure) == nil && failure.Error != nil:
-		return nil, failure.Error
+	case json.Unmarshal(r.Result, &failure) == nil && failure.Error != nil && failure.Content == nil:
+		return nil, failure.Error // beside content it would be a member of what a tool said, which was called
 	case json.Unmarshal(r.Result, out) == nil && out.Content != nil:
 		if len(failure.StructuredContent) > 0 { // as it was written: a number may be no float64
 			out.StructuredContent = failure.StructuredContent

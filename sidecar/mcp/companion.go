@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -315,10 +317,9 @@ func (p *pins) of(tx string) []api.Pin {
 func (p *pins) drop(tx string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.byTx, tx) // its place in order is let go in its turn
-	for talk, of := range p.open {
-		if of == tx {
-			p.open[talk] = ""
-		}
-	}
+	// Those that are over leave no places: they would push out what is open.
+	delete(p.byTx, tx)
+	p.order = slices.DeleteFunc(p.order, func(one string) bool { return one == tx })
+	p.talks = slices.DeleteFunc(p.talks, func(talk [2]string) bool { return p.open[talk] == tx })
+	maps.DeleteFunc(p.open, func(_ [2]string, of string) bool { return of == tx })
 }

@@ -2,8 +2,11 @@ package mcp
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hence-dev/hence/gate/upstream"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -110,5 +113,56 @@ func TestTurnOver(t *testing.T) {
 	turn.came(nil)
 	if len(f.turns.open) != 0 || turn.idle != nil {
 		t.Error("its last call did not close it")
+	}
+}
+
+// A result that a tool gave is one, also with a member that an error of the protocol would have.
+func TestErrorBesideContent(t *testing.T) {
+	f := New(Config{Upstreams: shelf{}})
+	for _, c := range []struct{ result, want string }{
+		{`{"content":[{"type":"text","text":"sent"}],"error":{"code":7,"message":"no"}}`, "sent a.1.1"},
+		{`{"content":[],"structuredContent":{"n":1},"error":{}}`, " a.1.1"},
+		{`{"error":{"code":7,"message":"no"}}`, "no"},
+	} {
+		out, err := f.receipt(made{}, &api.Receipt{Tx: "a.1.1", State: api.EffectDone, Result: []byte(c.result)})
+		got := ""
+		switch {
+		case err != nil:
+			got = err.Error()
+		default:
+			for _, one := range out.Content {
+				got += one.(*sdk.TextContent).Text
+			}
+			got += " " + fmt.Sprint(out.Meta[MetaTx])
+		}
+		if got != c.want {
+			t.Errorf("%s is answered with %q, wanted %q", c.result, got, c.want)
+		}
+	}
+}
+
+// What is open keeps its pins, and its conversation, however many transactions begin and end beside it.
+func TestPinsOfWhatIsOpen(t *testing.T) {
+	p := newPins()
+	p.begin("a", "talk", "open")
+	p.add("open", api.Pin{Name: "pay"})
+	for i := range 2 * maxPinned {
+		tx := fmt.Sprint(i)
+		p.begin("a", "talk-"+tx, tx)
+		p.add(tx, api.Pin{Name: "pay"})
+		p.drop(tx)
+	}
+	if len(p.of("open")) != 1 || p.begun("a", "talk") != "open" {
+		t.Errorf("it has %d pins, and its conversation the transaction %q", len(p.of("open")), p.begun("a", "talk"))
+	}
+	for i := range 2 * maxPinned { // and what never ends has a bound
+		tx := fmt.Sprint(i)
+		p.begin("a", "talk-"+tx, tx)
+		p.add(tx, api.Pin{Name: "pay"})
+	}
+	for _, n := range []int{len(p.byTx), len(p.order), len(p.open), len(p.talks)} {
+		if n != maxPinned {
+			t.Errorf("%d are kept, at most %d may be", n, maxPinned)
+		}
 	}
 }

@@ -76,7 +76,8 @@ type transport struct {
 	next   http.RoundTripper
 }
 
-// RoundTrip is part of http.RoundTripper. It reads the body whole: its digest stands in front of it.
+// RoundTrip is part of http.RoundTripper. It reads the body whole: its digest stands in front of it. What a redirect
+// asks for is not signed.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
@@ -85,6 +86,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err = errors.Join(err, r.Body.Close()); err != nil {
 			return nil, fmt.Errorf("read the body that is to be signed: %w", err)
 		}
+	}
+	if r.Response != nil { // whoever redirects would choose what the key signs
+		return nil, fmt.Errorf("a redirect leads to %s, and no request is signed for it: give that address if it is the "+
+			"sidecar's", r.URL.Redacted())
 	}
 	r = r.Clone(r.Context())
 	if body != nil {

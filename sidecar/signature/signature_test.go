@@ -521,3 +521,31 @@ func FuzzHeaders(f *testing.F) {
 		_, _ = io.ReadAll(r.Body)
 	})
 }
+
+// TestRedirect: what a redirect asks for is not signed, whoever the client is.
+func TestRedirect(t *testing.T) {
+	arrived := 0
+	to := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived++ }))
+	defer to.Close()
+	between := httptest.NewServer(http.RedirectHandler(to.URL+"/v1/other", http.StatusTemporaryRedirect))
+	defer between.Close()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Transport: NewSigner(key).Transport(http.DefaultTransport)}
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	for _, body := range []io.Reader{nil, strings.NewReader("1")} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, between.URL+"/v1/mine", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.Do(r)
+		if err == nil {
+			_ = out.Body.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), to.URL+"/v1/other, and no request is signed") || arrived > 0 {
+			t.Errorf("%v; %d requests have arrived", err, arrived)
+		}
+	}
+}

@@ -133,6 +133,13 @@ type withToken struct {
 
 // RoundTrip is part of http.RoundTripper.
 func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Response != nil { // whoever redirects would choose who is shown the token
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, fmt.Errorf("a redirect leads to %s, and no token is shown there: give that address with --url if it is "+
+			"the sidecar's", r.URL.Redacted())
+	}
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+w.token)
 	return w.next.RoundTrip(r)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/ed25519"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -85,6 +86,30 @@ func TestOperatorCommands(t *testing.T) {
 		_, _, errs := hence(t, args...)
 		if shown[c.request] != "Bearer "+c.shows || !strings.Contains(errs, "operator_only") {
 			t.Errorf("%v shows %q, and says %s", c.args, shown[c.request], errs)
+		}
+	}
+}
+
+// What a redirect leads to is shown neither a token nor a signature.
+func TestRedirectIsShownNothing(t *testing.T) {
+	arrived := 0
+	to := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived++ }))
+	defer to.Close()
+	between := httptest.NewServer(http.RedirectHandler(to.URL, http.StatusTemporaryRedirect))
+	defer between.Close()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	for name, a := range map[string]asking{"a token": {Token: "secret"}, "a key": {key: key}} {
+		c := &http.Client{Transport: a.carrier()}
+		out, err := c.Post(between.URL, "text/plain", strings.NewReader("1"))
+		if err == nil {
+			_ = out.Body.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), to.URL) || arrived > 0 {
+			t.Errorf("%s: %v; %d requests have arrived", name, err, arrived)
 		}
 	}
 }

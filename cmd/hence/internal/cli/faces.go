@@ -114,6 +114,9 @@ func (f *llmFace) providers() (sidecar.Models, error) {
 		if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || to.User != nil {
 			return out, misused(fmt.Errorf("--llm %s: %.200q is no http or https URL", name, at))
 		}
+		if to.Fragment != "" { // no request carries one
+			return out, misused(fmt.Errorf("--llm %s: %.200q has a fragment: leave out what begins with #", name, at))
+		}
 		out.APIs[name] = to
 	}
 	return out, nil
