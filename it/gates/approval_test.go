@@ -81,7 +81,7 @@ func (a *approvals) offer(t *testing.T, n int) api.Receipt {
 	t.Helper()
 	body := fmt.Sprintf(`{"tool":"offer.send","args":{"n":%d}}`, n)
 	var made api.Done
-	if status := a.post(t, a.agent, a.agent.Token, "/v1/effects?wait_ms=50", body, &made); status != 202 {
+	if status := a.post(t, a.agent, a.agent.Token, "/v1/effects?wait_ms=500", body, &made); status != 202 {
 		t.Fatalf("offer %d: %d %+v", n, status, made)
 	}
 	if made.Effect.State != api.EffectUnapproved && made.Effect.State != api.EffectHeld {
