@@ -20,7 +20,7 @@ var errStream = errors.New("the decision stream does not have the decision")
 
 // fromStream applies what JetStream has from the next seq on.
 func (f *follower) fromStream(ctx context.Context) error {
-	if f.c.nats == nil || !f.c.nats.IsConnected() {
+	if f.c.nats == nil || !f.c.connected.Load() {
 		// Away, so Kafka is read at once and not after a time-out.
 		return errStream
 	}
@@ -287,7 +287,7 @@ func (f *follower) atEnd(end int64) error {
 	if len(f.ahead) > 0 {
 		return nil // what is missing is not in Kafka yet
 	}
-	if f.c.nats != nil && f.c.nats.IsConnected() && !f.tail.useful {
+	if f.c.connected.Load() && !f.tail.useful {
 		f.stopTail()
 	}
 	return nil

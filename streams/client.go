@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,12 +33,13 @@ var ErrContent = errors.New("content does not match its reference")
 
 // Client appends to the log, follows decisions and reads the derived tables. It is safe for concurrent use.
 type Client struct {
-	cfg     Config
-	metrics *meters.Meters
-	log     *kgo.Client // intents, and everything small
-	events  *kgo.Client // events: bulk, compressed, and never in an intent's way
-	nats    *nats.Conn  // nil: none configured
-	js      jetstream.JetStream
+	cfg       Config
+	metrics   *meters.Meters
+	log       *kgo.Client // intents, and everything small
+	events    *kgo.Client // events: bulk, compressed, and never in an intent's way
+	nats      *nats.Conn  // nil: none configured
+	connected atomic.Bool // nats is
+	js        jetstream.JetStream
 
 	mu        sync.Mutex
 	id        string    // of the log; empty: not known yet
@@ -64,6 +66,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("dial Kafka: %w", err)
 	}
 	if c.nats, err = cfg.DialNATS(c.natsChanged); err == nil && c.nats != nil {
+		if c.nats.IsConnected() { // else it is told
+			c.connected.Store(true)
+		}
 		c.js, err = jetstream.New(c.nats)
 	}
 	if err != nil {
@@ -282,4 +287,7 @@ func (c *Client) decided(ctx context.Context) error {
 }
 
 // natsChanged wakes every follower: NATS went or came.
-func (c *Client) natsChanged() { c.wake("") }
+func (c *Client) natsChanged(connected bool) {
+	c.connected.Store(connected)
+	c.wake("")
+}

@@ -27,7 +27,7 @@ func Cluster(ctx context.Context, cfg streams.Config) (*Report, error) {
 	defer cl.Close()
 	i := &inspection{cfg: cfg, cl: cl, admin: kadm.NewClient(cl), Report: &Report{At: cfg.Clock.Now()},
 		lowest: make(map[string]sequencer.Seq)}
-	conn, err := cfg.DialNATS(func() {})
+	conn, err := cfg.DialNATS(func(bool) {})
 	if err != nil {
 		return nil, err
 	}

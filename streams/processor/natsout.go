@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,16 +24,30 @@ const (
 	natsRetryIn    = 500 * time.Millisecond
 )
 
+// Bounds of what waits for the connection.
+const (
+	natsQueue      = 4096
+	natsQueueBytes = 32 << 20
+)
+
 // natsOut publishes decisions. It never waits: what NATS does not take is in Kafka all the same.
 type natsOut struct {
 	conn    *nats.Conn // nil: no NATS
 	metrics *meters.Meters
 	log     string // its id
+	// The connection holds its lock while it dials, and while a server that hangs does not read: seconds in which no
+	// workspace would get a decision. So another goroutine hands it what to send.
+	queue  chan *nats.Msg
+	queued atomic.Int64 // bytes in it
+}
+
+func newNATSOut(conn *nats.Conn, m *meters.Meters, log string) *natsOut {
+	return &natsOut{conn: conn, metrics: m, log: log, queue: make(chan *nats.Msg, natsQueue)}
 }
 
 // publish sends a decision to its workspace's subject, where subscribers get it at once and the stream keeps it; the
 // message id lets the stream drop a second copy, from whichever processor. A zero time of the intent is not known.
-func (n natsOut) publish(d *message) {
+func (n *natsOut) publish(d *message) {
 	if n.conn == nil {
 		// No NATS: followers read Kafka.
 		return
@@ -54,6 +69,39 @@ func (n natsOut) publish(d *message) {
 			m.Header.Set(h[0], h[1])
 		}
 	}
+	if size := int64(len(m.Data)); n.queued.Add(size) > natsQueueBytes {
+		n.queued.Add(-size)
+		n.metrics.NatsRefused.Inc()
+		return
+	}
+	select {
+	case n.queue <- m:
+	default:
+		n.queued.Add(-int64(len(m.Data)))
+		n.metrics.NatsRefused.Inc()
+	}
+}
+
+// send hands the connection what publish has queued, in its order, until end is closed and nothing is left.
+func (n *natsOut) send(end <-chan struct{}) {
+	for {
+		select {
+		case m := <-n.queue:
+			n.hand(m)
+			continue
+		default:
+		}
+		select {
+		case m := <-n.queue:
+			n.hand(m)
+		case <-end:
+			return
+		}
+	}
+}
+
+func (n *natsOut) hand(m *nats.Msg) {
+	n.queued.Add(-int64(len(m.Data)))
 	if err := n.conn.PublishMsg(m); err != nil {
 		// Counted and no more: a follower sees the gap and asks JetStream or Kafka.
 		n.metrics.NatsRefused.Inc()
@@ -61,7 +109,7 @@ func (n natsOut) publish(d *message) {
 }
 
 // keepStream creates the stream, and again whenever NATS comes back, perhaps without it.
-func (n natsOut) keepStream(ctx context.Context, cfg streams.Config, changed <-chan struct{}) {
+func (n *natsOut) keepStream(ctx context.Context, cfg streams.Config, changed <-chan struct{}) {
 	if n.conn == nil {
 		return
 	}

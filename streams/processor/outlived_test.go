@@ -70,7 +70,7 @@ func gainer(t *testing.T) (b *base, gain func(rows map[string][]byte) (store *ta
 func sequencerOf(b *base) *seqProcessor {
 	states := newComparison(b.cfg, b.metrics, "log")
 	close(states.known)
-	return newSeqProcessor(b, natsOut{}, states)
+	return newSeqProcessor(b, &natsOut{}, states)
 }
 
 // A recovery that outlives its session takes the place of no later one and leaves no owner of a partition that another

@@ -46,7 +46,7 @@ func Run(ctx context.Context, cfg streams.Config) error {
 		return err
 	}
 	changed := make(chan struct{}, 1)
-	conn, err := cfg.DialNATS(func() {
+	conn, err := cfg.DialNATS(func(bool) {
 		select {
 		case changed <- struct{}{}:
 		default:
@@ -74,8 +74,14 @@ func Run(ctx context.Context, cfg streams.Config) error {
 		return err
 	}
 	written := newWrittenDecisions()
-	out, states := natsOut{conn: conn, metrics: m, log: id}, newComparison(cfg, m, id)
-	var wg sync.WaitGroup
+	out, states := newNATSOut(conn, m, id), newComparison(cfg, m, id)
+	var sending, wg sync.WaitGroup
+	ended := make(chan struct{})
+	sending.Go(func() { out.send(ended) })
+	defer func() { // what the processors published last leaves, too
+		close(ended)
+		sending.Wait()
+	}()
 	defer awaitEnd(&wg, cfg.Clock, client.Close)
 	wg.Go(func() { out.keepStream(ctx, cfg, changed) })
 	wg.Go(func() { states.watch(ctx) })

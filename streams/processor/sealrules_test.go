@@ -26,7 +26,8 @@ func toSeal() (*partitionSeals, *setClock) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	cfg := streams.Config{Clock: clock, SealEvery: 4, SealKey: key, Health: new(streams.Health),
 		Logger: slog.New(slog.DiscardHandler)}
-	return newPartitionSeals(&seqProcessor{base: &base{cfg: cfg}, nats: natsOut{log: "log"}}, 1), clock
+	p := &seqProcessor{base: &base{cfg: cfg}, nats: &natsOut{log: "log"}, more: make(chan struct{}, 1)}
+	return newPartitionSeals(p, 1), clock
 }
 
 func (s *partitionSeals) publishAll(seqs ...sequencer.Seq) *openSeal {
@@ -91,6 +92,21 @@ func TestUnsealedAreBounded(t *testing.T) {
 	}
 	if o := s.open["shop"]; len(o.published) != unsealedMost-3 || o.from != 5 {
 		t.Errorf("%d wait from %d on", len(o.published), o.from)
+	}
+}
+
+// Who publishes more than a seal takes between two looks is looked at again once the seal is there.
+func TestMoreThanASeal(t *testing.T) {
+	s, _ := toSeal()
+	o := s.publishAll(1, 2, 3, 4, 5, 6, 7, 8, 9)
+	for _, want := range []struct{ to, more int }{{4, 1}, {8, 0}} {
+		seal := s.sealOf("shop", o, 4)
+		if s.sealed("shop", seal, []byte("seal"), nil); len(s.more) != want.more || seal.To != sequencer.Seq(want.to) {
+			t.Errorf("behind the seal of %d to %d: %d looks are due, want %d", seal.From, seal.To, len(s.more), want.more)
+		}
+		for len(s.more) > 0 {
+			<-s.more
+		}
 	}
 }
 

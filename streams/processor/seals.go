@@ -104,6 +104,7 @@ func (s *seqProcessor) keepSeals(ctx context.Context) {
 			return
 		// Apart from the housekeeper: a signature, or a look-up of the last seals, must not keep ticks waiting.
 		case <-s.cfg.Clock.After(sealIn):
+		case <-s.more: // at a look each, one seal of a workspace, a busy one would be left without
 		}
 		for _, p := range s.owned() {
 			p.seals.keep(ctx)
@@ -196,7 +197,13 @@ func (s *partitionSeals) sealed(workspace string, seal *topology.LogSeal, value 
 	defer s.mu.Unlock()
 	o := s.open[workspace]
 	o.sending = false
-	o.past(seal.To, topology.HashLogSeal(value), s.cfg.Clock.Now())
+	if o.past(seal.To, topology.HashLogSeal(value), s.cfg.Clock.Now()); len(o.published) < s.cfg.SealEvery {
+		return
+	}
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
 }
 
 // past goes on behind a seal.

@@ -15,18 +15,19 @@ import (
 // seqProcessor turns hence.intents into decisions: one input topic, so that what it decides is a function of it.
 type seqProcessor struct {
 	*base
-	nats   natsOut
+	nats   *natsOut
 	states *comparison
 	groups liveGroups
 
 	parts map[int32]*seqPartition // guarded by base.mu
+	more  chan struct{}           // a partition has more to seal than one seal takes
 }
 
-func newSeqProcessor(b *base, out natsOut, states *comparison) *seqProcessor {
+func newSeqProcessor(b *base, out *natsOut, states *comparison) *seqProcessor {
 	b.name, b.group = "sequencer", topology.GroupOf(topology.GroupSequencer, b.cfg.Replica)
 	b.table, b.position = topology.TableOf(b.group), statePosition
 	return &seqProcessor{base: b, nats: out, states: states, groups: liveGroups{clock: b.cfg.Clock},
-		parts: make(map[int32]*seqPartition)}
+		parts: make(map[int32]*seqPartition), more: make(chan struct{}, 1)}
 }
 
 func (s *seqProcessor) common() *base { return s.base }

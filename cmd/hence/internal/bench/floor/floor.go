@@ -47,7 +47,7 @@ func Open(ctx context.Context, servers streams.Config, name string) (*Path, erro
 	if err != nil {
 		return nil, err
 	}
-	conn, err := servers.DialNATS(func() {})
+	conn, err := servers.DialNATS(func(bool) {})
 	if err == nil && conn == nil {
 		err = errors.New("no NATS server is named")
 	}
