@@ -78,7 +78,9 @@ func (s *Agent) do(ctx context.Context, t *tx, what toolCall, slot *once.Slot) (
 		var err error
 		if first, err = s.effect(ctx, t, what, slot); err != nil {
 			calls := len(t.effects)
-			if p := api.AsProblem(err); calls == 0 && !p.SafeSameKey {
+			if slot == nil { // no request names it again, whatever the error
+				s.breakOff(t)
+			} else if p := api.AsProblem(err); calls == 0 && !p.SafeSameKey {
 				s.drop(t, "its only request was refused")
 			}
 			return nil, err
@@ -90,11 +92,8 @@ func (s *Agent) do(ctx context.Context, t *tx, what toolCall, slot *once.Slot) (
 	if err := slot.Save(); err != nil {
 		return nil, err
 	}
-	d, err := s.seal(ctx, t)
+	d, err := s.sealOnly(ctx, t, slot)
 	if err != nil {
-		if !api.AsProblem(err).SafeSameKey { // a final answer: no request comes back for the transaction
-			s.breakOff(t)
-		}
 		return nil, err
 	}
 	out := &api.Done{Tx: string(t.id), Decision: *d}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -495,4 +496,43 @@ func TestCommitWritesTwice(t *testing.T) {
 	if got := <-code; got != "version_mismatch" {
 		t.Errorf("the condition is gone: %q", got)
 	}
+}
+
+// So it does where each write of a transaction is a request of its own.
+func TestTransactionWritesTwice(t *testing.T) {
+	log := newLog()
+	a, b, ctx := start(t, "a", log.Door()), start(t, "b", log.Door()), background(t)
+	first := must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	err := errors.Join(tx.Write(ctx, "shard:/x", []byte("3"), client.WriteOptions{IfVersion: &first.Seq}),
+		tx.Write(ctx, "shard:/x", []byte("4"), client.WriteOptions{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(b.client.Put(ctx, "shard:/x", []byte("2"), client.WriteOptions{}))(t)
+	d, err := tx.Seal(ctx)
+	if code := cmp.Or(d.Code, problemCode(err)); code != "version_mismatch" {
+		t.Errorf("the condition is gone: %+v, %v", d, err)
+	}
+}
+
+// A call in one request without a key, whose answer was not waited for, leaves nothing open: no request names it.
+func TestCallInOneRequestIsBrokenOff(t *testing.T) {
+	log, world := newLog(), newSink()
+	a, b, ctx := start(t, "a", log.Door(), quick(world)), start(t, "b", log.Door(), quick(world)), background(t)
+	holds := must(b.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(holds.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)
+	if status, p, _ := a.send(t, post("/v1/effects?wait_ms=100", `{"tool":"set","args":{"at":"x"}}`)); status < 400 {
+		t.Fatalf("it did not wait for the other one: %d %+v", status, p)
+	}
+	must(holds.Seal(ctx))(t)
+	var open api.TxList
+	none := func() bool {
+		open = must(a.client.Transactions(ctx, client.Page{Pick: map[string]string{"state": api.StateOpen}}))(t)
+		return len(open.Items) == 0
+	}
+	if err := log.Until(ctx, none); err != nil {
+		t.Errorf("open is %+v: %v", open.Items, err)
+	}
+	world.expect(t, "set x")
 }

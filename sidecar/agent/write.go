@@ -74,6 +74,9 @@ func (s *Agent) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, er
 		return nil, err
 	}
 	if old := t.write(w.scope); old != nil {
+		if shard.Op == sequencer.OpSet && shard.Expect == nil {
+			shard.Expect = old.Expect // the content is replaced, not the condition
+		}
 		*old = *shard
 	} else {
 		t.writes = append(t.writes, *shard)
