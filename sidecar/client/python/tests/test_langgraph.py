@@ -1,14 +1,17 @@
 """LangGraph over a running sidecar, with the policy docs/examples/notes.yaml; HENCE_SINK is its file of lines."""
 
 import asyncio
+import json
 import os
 import random
 import threading
 import time
 import unittest
 import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import hence
+from hence import _core
 
 try:
     from langchain_core.messages import AIMessage
@@ -247,6 +250,55 @@ class Store(unittest.TestCase):
         print(f"\nnull overwrite: {ends} of {NULLS} end with the non-null value, {named} nulls named in a decision",
               flush=True)
         self.assertEqual((ends, named), (NULLS, NULLS))
+
+
+class Cut(BaseHTTPRequestHandler):
+    """A sidecar that has no shard, and whose commits are cut off: whether they count is not known."""
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.split("?")[0].endswith("/commit"):
+            self.close_connection = True
+            return
+        text = json.dumps({"items": [{"scope": s, "exists": False, "version": 0} for s in asked["scopes"]]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+class Ends(unittest.TestCase):
+    def test_update_whose_end_is_unknown(self):
+        """Work that may count is not done a second time."""
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Cut)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        store, done = HenceStore(hence.Client(f"http://127.0.0.1:{server.server_port}", "t", patience=0)), []
+        with self.assertRaises(hence.Unavailable):
+            store.update(("ns",), "n", lambda value: done.append(value) or {"n": 1})
+        server.shutdown()
+        server.server_close()
+        self.assertEqual(done, [None])
+
+    def test_refused_call_leaves_nothing_open(self):
+        """A turn that ends with an error of a call is over: it would hold what it has until its deadline."""
+        client = hence.Client()
+        path = f"/v1/workspaces/{client.config.workspace}/tx"
+
+        def still():
+            return {t["tx"] for t in client.drive(_core.ask(client.config, "GET", path, query={"state": "open"}))["items"]}
+
+        for is_async in (False, True):
+            before, mark = still(), uuid.uuid4().hex[:8]
+            calls = [{"name": "board.post", "args": args, "id": f"{mark}-{i}"}
+                     for i, args in enumerate([{"line": mark}, {"lines": mark}])]
+            app, given = graph(HenceToolNode([post])), {"messages": [AIMessage("", tool_calls=calls)]}
+            with self.assertRaises(hence.Problem):
+                asyncio.run(app.ainvoke(given)) if is_async else app.invoke(given)
+            self.assertEqual(still() - before, set())
 
 
 if __name__ == "__main__":

@@ -184,7 +184,8 @@ export class HenceStore extends BaseStore {
         await this.put(namespace, key, value)
         return value
       } catch (e) {
-        if (!(e instanceof Problem) || !e.retryable || attempt + 1 >= this.#client.attempts) throw e
+        // After any other error the put may have counted: work would be done twice.
+        if (!(e instanceof Refused) || !e.retryable || attempt + 1 >= this.#client.attempts) throw e
         await new Promise((done) => setTimeout(done, (e.decision.backoff_ms ?? Math.min(50 * 2 ** attempt, 2_000)) * (0.5 + Math.random() / 2)))
       }
     }

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
+import { createServer } from 'node:http'
 import { test } from 'node:test'
 import { AIMessage } from '@langchain/core/messages'
 import { tool } from '@langchain/core/tools'
 import { MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { z } from 'zod'
-import { Client, StaleRead } from 'hence-client'
+import { Client, StaleRead, Unavailable } from 'hence-client'
 import { HenceStore, HenceToolNode, UnknownLocalTool, acts, reads } from 'hence-client/langgraph'
 
 const turns = Number(process.env.HENCE_JS_TURNS ?? 10)
@@ -106,6 +107,21 @@ test('four writers that append in lockstep lose nothing', async () => {
   console.log(`lost appends of 24, ${rounds} rounds: ${lost}; bare ${bareLost}`)
   assert.ok(lost.every((n) => n === 0))
   assert.ok(bareLost.every((n) => n === 18))
+})
+
+test('work whose put may count is not done a second time', async () => {
+  const server = createServer((request, response) => {
+    if (request.url.split('?')[0].endsWith('/commit')) return request.socket.destroy()
+    let text = ''
+    request.on('data', (part) => { text += part }).on('end', () => response.end(
+      JSON.stringify({ items: JSON.parse(text).scopes.map((scope) => ({ scope, exists: false, version: 0 })) })))
+  }).listen(0)
+  const client = new Client({ url: `http://127.0.0.1:${server.address().port}`, token: 't', patienceMs: 0 })
+  let done = 0
+  await assert.rejects(new HenceStore({ client }).update(['ns'], 'n', () => ({ n: ++done })), Unavailable)
+  server.close()
+  server.closeAllConnections()
+  assert.equal(done, 1)
 })
 
 test('a put on what was overwritten is refused, and the store does what stores do', async () => {

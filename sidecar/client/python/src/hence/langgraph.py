@@ -176,6 +176,8 @@ class HenceToolNode(ToolNode):
                 return out
             except Problem as p:
                 if not self._again(p, turn, attempt, client.config.attempts):
+                    if p.decision.get("tx") != turn.tx:  # else it is over
+                        client.drive(_core.abort(client.config, turn.tx, p.code))
                     return self._told(p, turn, calls, kind)
             except BaseException as e:
                 client.drive(_core.abort(client.config, turn.tx, type(e).__name__))
@@ -198,6 +200,8 @@ class HenceToolNode(ToolNode):
                 return out
             except Problem as p:
                 if not self._again(p, turn, attempt, client.config.attempts):
+                    if p.decision.get("tx") != turn.tx:  # else it is over
+                        await client.drive(_core.abort(client.config, turn.tx, p.code))
                     return self._told(p, turn, calls, kind)
             except BaseException as e:
                 await client.drive(_core.abort(client.config, turn.tx, type(e).__name__))
@@ -300,7 +304,7 @@ class HenceStore(BaseStore):
             try:
                 self.put(namespace, key, value)
                 return value
-            except Problem as p:
+            except Refused as p:  # after any other the put may have counted: work would be done twice
                 if not p.retryable or attempt + 1 == self._client.config.attempts:
                     raise
                 self._client.drive(_pause(_core.pause_of(p, attempt)))
