@@ -337,3 +337,17 @@ func TestModelFigures(t *testing.T) {
 		}
 	}
 }
+
+// A name that is not UTF-8 is one that no commit can give: a read would be recorded for nobody.
+func TestBusModelsNames(t *testing.T) {
+	d := openBusModels(t, "enforce", nil)
+	d.stub = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }
+	for header, want := range map[string]int{"\xe9": 400, "\u00e9": 200} {
+		for _, name := range []string{"X-SBus-Agent-Id", "X-SBus-Shard-Suffix"} {
+			status, body := d.send(t, "POST", "/v1/chat/completions", `{"messages":[]}`, name, header)
+			if status != want {
+				t.Errorf("%s: %q: %d %s, want %d", name, header, status, body, want)
+			}
+		}
+	}
+}

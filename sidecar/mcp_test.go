@@ -472,6 +472,42 @@ func TestMCPShardReadForeign(t *testing.T) {
 	}
 }
 
+// A shard is written with what was given and read as what it is: no content is no empty one, and bytes are no text.
+func TestMCPShardWhole(t *testing.T) {
+	d := openDoor(t)
+	s, ctx := d.enter(t, "", "", nil), background(t)
+	must(d.client.Put(ctx, "shard:/a", []byte("1"), client.WriteOptions{}))(t)
+	tx := field(t, calls(t, s, "tx_begin", nil, ""), "tx").(string)
+	for _, args := range []map[string]any{{}, {"content": nil}, {"tx": tx}} {
+		args["scope"] = "shard:/a"
+		if out := calls(t, s, "shard_write", args, ""); !out.IsError ||
+			!strings.Contains(textOf(out), "content is missing") {
+			t.Errorf("%v: %s", args, textOf(out))
+		}
+	}
+	if out := calls(t, s, "shard_read", map[string]any{"scope": "shard:/a"}, ""); field(t, out, "content") != "1" {
+		t.Errorf("it has become %s", textOf(out))
+	}
+	must(d.client.Put(ctx, "shard:/bytes", []byte{0xff, 0}, client.WriteOptions{}))(t)
+	out := calls(t, s, "shard_read", map[string]any{"scope": "shard:/bytes"}, "")
+	if field(t, out, "content_base64") != "/wA=" || strings.Contains(textOf(out), `"content":`) {
+		t.Errorf("bytes are %s", textOf(out))
+	}
+	for half, want := range map[string]int{`\ud800`: 400, `\ud83d\ude00`: 200} { // else two calls would be one
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tx_abort","arguments":{"reason":"` + half +
+			`"}}}`
+		r := must(http.NewRequestWithContext(ctx, http.MethodPost, d.MCPURL(), strings.NewReader(body)))(t)
+		for header, value := range map[string]string{"Authorization": "Bearer " + d.Token(),
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream"} {
+			r.Header.Set(header, value)
+		}
+		got := must(http.DefaultClient.Do(r))(t)
+		if _ = got.Body.Close(); got.StatusCode != want {
+			t.Errorf("%s: %d, want %d", half, got.StatusCode, want)
+		}
+	}
+}
+
 // A stale read is refused at the commit in words that say what to read again; aborted, what is held is never made.
 func TestMCPRefused(t *testing.T) {
 	d := openDoor(t)

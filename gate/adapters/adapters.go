@@ -182,7 +182,7 @@ func (s *secrets) get(name string) (string, error) {
 	return value, nil
 }
 
-// hide also remembers how a value looks inside JSON.
+// hide also remembers how a value looks inside JSON, also as PHP writes it.
 func (s *secrets) hide(value string) {
 	if value == "" {
 		return
@@ -191,7 +191,8 @@ func (s *secrets) hide(value string) {
 	defer s.mu.Unlock()
 	s.given = append(s.given, value)
 	if quoted, err := json.Marshal(value); err == nil {
-		s.given = append(s.given, strings.Trim(string(quoted), `"`))
+		inside := strings.Trim(string(quoted), `"`)
+		s.given = append(s.given, inside, strings.ReplaceAll(inside, "/", `\/`))
 	}
 	slices.SortFunc(s.given, func(a, b string) int { return len(b) - len(a) })
 }

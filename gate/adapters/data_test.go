@@ -268,3 +268,12 @@ func TestSinksSayPlainText(t *testing.T) {
 		}
 	}
 }
+
+// A secret with a slash is known again in JSON as PHP writes it.
+func TestSecretWithASlash(t *testing.T) {
+	var s secrets
+	s.hide("ab/cdefgh")
+	if got := s.clean(`refused: "ab\/cdefgh"`); strings.Contains(got, "cdefgh") {
+		t.Errorf("it is shown: %s", got)
+	}
+}

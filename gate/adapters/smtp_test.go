@@ -92,6 +92,7 @@ func TestSMTPHeadersStayHeaders(t *testing.T) {
 		`{"to":"ann@example.com","order":"7\r\nBcc: eve@example.com"}`,
 		`{"to":"ann@example.com","order":"7\nX: y"}`,
 		`{"to":"a\r\nRCPT TO:<eve@example.com>@example.com"}`,
+		`{"to":"\"@x:eve\"@example.com"}`, `{"to":"\"ann@evil\"@example.com"}`, // without the quotes they are routes
 	} {
 		if _, err := a.Call(t.Context(), call("k", args)); !errors.Is(err, gate.ErrNotSent) {
 			t.Errorf("%s: %v; want ErrNotSent", args, err)

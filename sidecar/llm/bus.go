@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -33,6 +34,9 @@ func (f *Face) ServeBus(w http.ResponseWriter, r *http.Request, guest func() (*G
 		if len(suffix) > mostSuffix || len(name) > mostSuffix {
 			return nil, api.Problemf(api.CodeBadRequest, "X-SBus-Agent-Id and X-SBus-Shard-Suffix have at most %d bytes",
 				mostSuffix)
+		}
+		if !utf8.ValidString(name) || !utf8.ValidString(suffix) { // no commit could give what is recorded for it
+			return nil, api.Problemf(api.CodeBadRequest, "X-SBus-Agent-Id and X-SBus-Shard-Suffix are UTF-8")
 		}
 		g, err := guest()
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -75,7 +76,8 @@ func tool(name, about string, reads bool, properties map[string]any, required ..
 
 // arguments are those of all companions.
 type arguments struct {
-	Tx, Scope, Content, Prefix, After, Mode, Reason string
+	Tx, Scope, Prefix, After, Mode, Reason string
+	Content                                *string
 }
 
 // argumentsOf reads them; what a companion does not take is told, and not left out in silence.
@@ -180,12 +182,13 @@ func effectsGet(_ *Face, ctx context.Context, v *visit, tx string, data json.Raw
 	return said(all, err)
 }
 
-// shardShown is a shard as the model reads it.
+// shardShown is a shard as the model reads it. What is no text it gets as base64: as text it would be another content.
 type shardShown struct {
-	Scope   string `json:"scope"`
-	Exists  bool   `json:"exists"`
-	Version uint64 `json:"version"`
-	Content string `json:"content"`
+	Scope         string  `json:"scope"`
+	Exists        bool    `json:"exists"`
+	Version       uint64  `json:"version"`
+	Content       *string `json:"content,omitempty"`
+	ContentBase64 []byte  `json:"content_base64,omitempty"`
 }
 
 func shardRead(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
@@ -201,7 +204,13 @@ func shardRead(_ *Face, ctx context.Context, v *visit, tx string, data json.RawM
 		if c.Parts != nil {
 			return said(nil, api.Problemf(api.CodeTooLarge, "%s has %d bytes: read it over HTTP", c.Scope, c.Size))
 		}
-		return said(shardShown{c.Scope, c.Version > 0, c.Version, string(c.Body)}, nil)
+		shown := shardShown{Scope: c.Scope, Exists: c.Version > 0, Version: c.Version}
+		if text := string(c.Body); utf8.ValidString(text) {
+			shown.Content = &text
+		} else {
+			shown.ContentBase64 = c.Body
+		}
+		return said(shown, nil)
 	}
 	if !strings.HasPrefix(a.Scope, "shard:/") { // the agent would announce a read of it, which nothing here makes
 		return said(nil, api.Problemf(api.CodeBadScope, "scope %.80q is not a shard, and shard_read reads shards "+
@@ -214,19 +223,22 @@ func shardRead(_ *Face, ctx context.Context, v *visit, tx string, data json.RawM
 	if s.Content == nil {
 		return said(s, nil)
 	}
-	return said(shardShown{s.Scope, s.Exists, s.Version, *s.Content}, nil)
+	return said(shardShown{s.Scope, s.Exists, s.Version, s.Content, nil}, nil)
 }
 
 func shardWrite(_ *Face, ctx context.Context, v *visit, tx string, data json.RawMessage) (*sdk.CallToolResult, error) {
 	a, err := argumentsOf(data, tx)
+	if err == nil && a.Content == nil { // the schema says so, and nobody holds a model to it
+		err = api.Problemf(api.CodeBadRequest, "content is missing: give the whole new content of the shard")
+	}
 	if err != nil {
 		return said(nil, err)
 	}
 	if a.Tx != "" {
-		w, err := v.guest.Write(ctx, a.Tx, &api.Write{Scope: a.Scope, Content: &a.Content})
+		w, err := v.guest.Write(ctx, a.Tx, &api.Write{Scope: a.Scope, Content: a.Content})
 		return said(w, err)
 	}
-	d, _, err := v.guest.Put(ctx, once.Call{Session: v.session}, &api.Put{Scope: a.Scope, Body: []byte(a.Content),
+	d, _, err := v.guest.Put(ctx, once.Call{Session: v.session}, &api.Put{Scope: a.Scope, Body: []byte(*a.Content),
 		MediaType: "text/plain; charset=utf-8"})
 	if err == nil && d.State == api.StateAborted {
 		return refused(words.Refusal(d)), nil

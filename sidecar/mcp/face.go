@@ -194,11 +194,16 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // asksProgress reports whether a request wants to hear of its progress. Its body is read, and is there as before. An
-// error says that it is not the one that was signed.
+// error says that it is not the one that was signed, or no text.
 func asksProgress(r *http.Request, most int64) (bool, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	if p := (*api.Problem)(nil); errors.As(err, &p) { // all else that is larger, or broken, the SDK finds again
 		return false, p
+	}
+	if int64(len(body)) <= most {
+		if err := api.CheckText(body); err != nil {
+			return false, api.Problemf(api.CodeBadRequest, "%v", err)
+		}
 	}
 	r.Body = struct {
 		io.Reader

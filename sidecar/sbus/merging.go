@@ -99,8 +99,8 @@ func (f *Face) ask(ctx context.Context, m *merging, theirs []byte) (both string,
 	var said struct {
 		Content *string `json:"content"`
 	}
-	if json.Unmarshal(answer, &said) != nil || said.Content == nil {
-		return "", false
+	if api.CheckText(answer) != nil || json.Unmarshal(answer, &said) != nil || said.Content == nil {
+		return "", false // of what is no text another content would be committed
 	}
 	return *said.Content, true
 }

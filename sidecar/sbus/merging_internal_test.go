@@ -1,6 +1,7 @@
 package sbus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -60,6 +61,7 @@ func TestMergeHookIsAskedAgainOnlyAfterARefusal(t *testing.T) {
 		reset  bool // while the hook thinks
 		behind bool // what stands there is no later version than the base
 		theirs string
+		said   string // by the hook
 		asks   int
 		merged string
 		status int
@@ -70,11 +72,12 @@ func TestMergeHookIsAskedAgainOnlyAfterARefusal(t *testing.T) {
 			status: 503},
 		"stale": {ends: func(m *moving) error { return &api.KeyedRefusal{Why: api.KeyedStale} }, asks: 1, merged: "[7]",
 			status: 409, says: "CrossShardStale"},
-		"moves on":   {ends: again, asks: askTries, merged: "[7 8 9]", status: 409, says: "VersionMismatch"},
-		"reset":      {ends: again, reset: true, asks: 1, merged: "[]", status: 409, says: "VersionMismatch"},
-		"behind":     {behind: true, merged: "[]", status: 409, says: "VersionMismatch"},
-		"no text":    {theirs: "\xff", merged: "[]", status: 409, says: "VersionMismatch"},
-		"by regions": {ends: func(*moving) error { return nil }, theirs: "base\nt\n", merged: "[7]", status: 200},
+		"moves on":    {ends: again, asks: askTries, merged: "[7 8 9]", status: 409, says: "VersionMismatch"},
+		"reset":       {ends: again, reset: true, asks: 1, merged: "[]", status: 409, says: "VersionMismatch"},
+		"behind":      {behind: true, merged: "[]", status: 409, says: "VersionMismatch"},
+		"half a pair": {said: `{"content":"\ud800"}`, asks: 1, merged: "[]", status: 409, says: "VersionMismatch"},
+		"no text":     {theirs: "\xff", merged: "[]", status: 409, says: "VersionMismatch"},
+		"by regions":  {ends: func(*moving) error { return nil }, theirs: "base\nt\n", merged: "[7]", status: 200},
 	} {
 		m := &moving{version: 7, theirs: "other\n", ends: x.ends}
 		if x.behind {
@@ -89,7 +92,7 @@ func TestMergeHookIsAskedAgainOnlyAfterARefusal(t *testing.T) {
 				if asks++; x.reset {
 					m.seen++
 				}
-				return []byte(`{"content":"both"}`), nil
+				return []byte(cmp.Or(x.said, `{"content":"both"}`)), nil
 			}})
 		w := asked(f)
 		if w.Code != x.status || asks != x.asks || fmt.Sprint(m.merged) != x.merged ||

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/mail"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -86,7 +87,7 @@ func fold(text string) string {
 // is too broad, which is safe.
 func mailbox(text string) (string, error) {
 	a, err := mail.ParseAddress(strings.TrimSpace(text))
-	if err != nil {
+	if err != nil || (&mail.Address{Address: a.Address}).String() != "<"+a.Address+">" { // a name in quotes
 		return "", errors.New("no single mail address: write name@host")
 	}
 	at := strings.LastIndexByte(a.Address, '@')
@@ -127,6 +128,9 @@ func splitURL(text string) (host, path string, err error) {
 		return "", "", errors.New("no URL with a host: write https://host/path or host:port")
 	}
 	host = strings.TrimSuffix(fold(u.Hostname()), ".")
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.String() // one address has several spellings
+	}
 	port := u.Port()
 	scheme := strings.ToLower(u.Scheme)
 	if port != "" && !(scheme == "http" && port == "80" || scheme == "https" && port == "443") {

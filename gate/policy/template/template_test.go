@@ -67,7 +67,8 @@ func TestFilters(t *testing.T) {
 		{HostFilter, "https://A.Example.:443/x", "a.example"}, {HostFilter, "A.example:0080", "a.example:80"},
 		{HostFilter, "http://a.example:80", "a.example"}, {HostFilter, "https://a.example:80", "a.example:80"},
 		{HostFilter, "https://u:p@a.example", "a.example"}, {HostFilter, "http://[::1]:8080/", "[::1]:8080"},
-		{HostFilter, "", "error"},
+		{HostFilter, "", "error"}, {HostFilter, "http://[0:0:0:0:0:0:0:1]", "::1"}, {HostFilter, "[::1]", "::1"},
+		{MailFilter, "\"@x:a\"@b.c", "error"}, {MailFilter, "\"a@b\"@c.d", "error"},
 		{URLFilter, "https://A/b/%63/../d?q#f", "a/b/d"}, {URLFilter, "A/b", "a/b"}, {URLFilter, "https://a/..", "error"},
 	} {
 		got, err := c.f.apply(c.text)
