@@ -324,6 +324,11 @@ func dockerEnv(t *testing.T, first fenced.Block) []string {
 		file = "cluster.yaml"
 	}
 	s := harness.NewStack(t, file)
+	t.Cleanup(func() {
+		if left := s.Must(t, "--profile", "*", "ps", "--all", "--quiet"); left != "" && !t.Failed() {
+			t.Errorf("who follows %s to its end leaves containers:\n%s", first.Where(), left)
+		}
+	})
 	home, err := os.UserHomeDir() // compose may be a plugin there, and the shell has another home
 	if err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func NewStack(t *testing.T, file string) *Stack {
 			out, _ := s.Try("logs", "--tail", "12", "--no-color")
 			t.Log(out)
 		}
-		if out, err := s.Try("down", "--volumes", "--timeout", "2"); err != nil {
+		if out, err := s.Try("--profile", "*", "down", "--volumes", "--timeout", "2"); err != nil {
 			t.Errorf("take the project down: %v\n%s", err, out)
 		}
 	})
