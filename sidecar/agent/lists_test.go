@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -295,5 +296,36 @@ func TestListTransactionsDecidedBefore(t *testing.T) {
 	}
 	if got := must(a.client.Explain(t.Context(), "b.1.7"))(t); got.Decision.State == api.StateOpen {
 		t.Errorf("it is explained as %+v", got.Decision)
+	}
+}
+
+// The pages of a list are one read: what changes on the first one while the second is asked for makes it stale.
+func TestPagesAreOneRead(t *testing.T) {
+	for name, later := range map[string]bool{"written between the pages": true, "all is read anew": false} {
+		log := newLog()
+		a, b, ctx := start(t, "a", log.Door()), start(t, "b", log.Door()), background(t)
+		for _, scope := range []string{"shard:/p/1", "shard:/p/2"} {
+			must(b.client.Put(ctx, scope, []byte("1"), client.WriteOptions{}))(t)
+		}
+		reach := func() {
+			if err := a.view.Reach(ctx, log.Seq()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reach()
+		first := must(a.client.List(ctx, "shard:/p", "", 1))(t)
+		must(b.client.Put(ctx, "shard:/p/1", []byte("2"), client.WriteOptions{}))(t)
+		reach()
+		after, want := "", ""
+		if later {
+			after, want = first.Next, "stale_read"
+		}
+		if rest := must(a.client.List(ctx, "shard:/p", after, 1))(t); len(rest.Items) != 1 {
+			t.Fatalf("%s: %+v", name, rest)
+		}
+		d, err := a.client.Put(ctx, "shard:/q", []byte("1"), client.WriteOptions{})
+		if code := cmp.Or(d.Code, problemCode(err)); code != want {
+			t.Errorf("%s: the next write is %q, want %q", name, code, want)
+		}
 	}
 }

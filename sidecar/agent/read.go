@@ -471,6 +471,9 @@ func (s *Agent) loosely(ctx context.Context, talk string, look func() *reading) 
 	if len(got.lacks()) > 0 {
 		return nil, view.BeingFetched(got.lacks()[0])
 	}
+	if got.later && s.readsAll(talk, got) {
+		return got, nil // it rests on the first page's view: at its own, what has changed there since would count as seen
+	}
 	got.talk = talk
 	entries, err := s.deliverAll(ctx, "", got)
 	if err != nil {
@@ -481,6 +484,16 @@ func (s *Agent) loosely(ctx context.Context, talk string, look func() *reading) 
 		s.forgiveMoved(talk, entry.Scope)
 	}
 	return got, nil
+}
+
+// readsAll reports whether a conversation has read all that a reading means.
+func (s *Agent) readsAll(talk string, got *reading) bool {
+	for _, scope := range append([]sequencer.Scope{got.scope}, got.also...) {
+		if !slices.ContainsFunc(s.loose[talk], func(r sequencer.Read) bool { return r.Scope == scope }) {
+			return false
+		}
+	}
+	return true
 }
 
 // blame puts back what of a conversation's reads was written over: it was not shown what it read again.

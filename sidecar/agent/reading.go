@@ -18,6 +18,7 @@ type reading struct {
 	view      sequencer.Seq
 	pending   bool
 	page      *view.Page // patterns
+	later     bool       // it is not the first page
 	overtaken *api.Overtaken
 	talk      string     // of a loose one: the conversation
 	told      bool       // by a model: the conversation has not read it itself
@@ -119,7 +120,7 @@ func (s *Agent) look(scope sequencer.Scope, list int) *reading {
 func (s *Agent) lookAt(pattern, after sequencer.Scope, limit int) *reading {
 	also := s.view.Spelt(pattern)
 	p := s.view.List(append([]sequencer.Scope{pattern}, also...), after, limit)
-	return &reading{scope: pattern, also: also, view: p.View, page: &p}
+	return &reading{scope: pattern, also: also, view: p.View, page: &p, later: after != ""}
 }
 
 // deliverAll delivers a read once for each scope that it means.
