@@ -228,5 +228,5 @@ func (l *boxLoad) oneOfTheLast(ctx context.Context, a *boxAgent) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%s was refused, or waited, for %v: %w", a.name, boxLast, a.last)
+	return fmt.Errorf("%s was refused, or waited, for %v: %v", a.name, boxLast, a.last)
 }
