@@ -112,7 +112,7 @@ func TestApprovalFailover(t *testing.T) {
 func (l *busLab) offer(n int) string {
 	l.tb.Helper()
 	body := fmt.Sprintf(`{"tool":"offer.send","args":{"n":%d}}`, n)
-	req, err := http.NewRequestWithContext(l.tb.Context(), http.MethodPost, l.url+"/v1/effects?wait_ms=100",
+	req, err := http.NewRequestWithContext(l.tb.Context(), http.MethodPost, l.url+"/v1/effects?wait_ms=1000",
 		strings.NewReader(body))
 	if err != nil {
 		l.tb.Fatal(err)
@@ -134,7 +134,7 @@ func (l *busLab) offer(n int) string {
 
 func approvalRound(t *testing.T, l *busLab, sink *offers, ann *client.Client, round int) {
 	ctx := t.Context()
-	harness.Eventually(t, crashServing, func() error { return harness.Readyz(ctx, l.url) }) // an offer waits 100 ms
+	harness.Eventually(t, crashServing, func() error { return harness.Readyz(ctx, l.url) }) // an offer waits a second
 	sink.set(true)
 	yes, no, silent, sent := 4*round, 4*round+1, 4*round+2, 4*round+3
 	txs := map[int]string{}
