@@ -69,17 +69,16 @@ func (n *natsOut) publish(d *message) {
 			m.Header.Set(h[0], h[1])
 		}
 	}
-	if size := int64(len(m.Data)); n.queued.Add(size) > natsQueueBytes {
-		n.queued.Add(-size)
-		n.metrics.NatsRefused.Inc()
-		return
+	size := int64(len(m.Data))
+	if n.queued.Add(size) <= natsQueueBytes {
+		select {
+		case n.queue <- m:
+			return
+		default:
+		}
 	}
-	select {
-	case n.queue <- m:
-	default:
-		n.queued.Add(-int64(len(m.Data)))
-		n.metrics.NatsRefused.Inc()
-	}
+	n.queued.Add(-size)
+	n.metrics.NatsRefused.Inc()
 }
 
 // send hands the connection what publish has queued, in its order, until end is closed and nothing is left.
@@ -88,13 +87,10 @@ func (n *natsOut) send(end <-chan struct{}) {
 		select {
 		case m := <-n.queue:
 			n.hand(m)
-			continue
-		default:
-		}
-		select {
-		case m := <-n.queue:
-			n.hand(m)
 		case <-end:
+			for len(n.queue) > 0 {
+				n.hand(<-n.queue)
+			}
 			return
 		}
 	}
