@@ -271,8 +271,7 @@ func address(t template.Template, v template.Values) (*mail.Address, error) {
 		strings.ContainsAny(at.Address, "<> \t") {
 		return nil, fmt.Errorf("%.80q is not one mail address", text)
 	}
-	// Without its quotes a server may take a name for a route, and deliver to another mailbox than the scope names.
-	if (&mail.Address{Address: at.Address}).String() != "<"+at.Address+">" {
+	if template.Quoted(at) {
 		return nil, fmt.Errorf("%.80q has a name that needs quotes, which is not sent: write name@host", text)
 	}
 	return at, nil

@@ -87,7 +87,7 @@ func fold(text string) string {
 // is too broad, which is safe.
 func mailbox(text string) (string, error) {
 	a, err := mail.ParseAddress(strings.TrimSpace(text))
-	if err != nil || (&mail.Address{Address: a.Address}).String() != "<"+a.Address+">" { // a name in quotes
+	if err != nil || Quoted(a) {
 		return "", errors.New("no single mail address: write name@host")
 	}
 	at := strings.LastIndexByte(a.Address, '@')
@@ -96,6 +96,12 @@ func mailbox(text string) (string, error) {
 		local = plain
 	}
 	return local + "@" + host, nil
+}
+
+// Quoted reports whether a mailbox's name needs quotes. Without them a server may take it for a route, and deliver to
+// another mailbox than the scope names.
+func Quoted(a *mail.Address) bool {
+	return (&mail.Address{Address: a.Address}).String() != "<"+a.Address+">"
 }
 
 func pathNames(text string) ([]string, error) {
