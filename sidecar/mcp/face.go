@@ -173,13 +173,13 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, api.AsProblem(api.Problemf(api.CodeBusy, "%d requests of MCP clients are under way", cap(f.running))))
 		return
 	}
-	served := f.served
-	asks, err := asksProgress(r, f.Body)
+	body, err := bodyOf(r, f.Body)
 	if err != nil {
 		refuse(w, api.AsProblem(err))
 		return
 	}
-	if asks {
+	served := f.served
+	if bytes.Contains(body, []byte(`"progressToken"`)) { // it wants to hear of its progress
 		served = f.streamed
 	}
 	// A read takes as long as its policy lets it. The read deadline, which would end the context, is moved once the body
@@ -193,23 +193,23 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	served.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 }
 
-// asksProgress reports whether a request wants to hear of its progress. Its body is read, and is there as before. An
-// error says that it is not the one that was signed, or no text.
-func asksProgress(r *http.Request, most int64) (bool, error) {
+// bodyOf reads a request's body, which is there as before. An error says that it is not the one that was signed, or no
+// text.
+func bodyOf(r *http.Request, most int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	if p := (*api.Problem)(nil); errors.As(err, &p) { // all else that is larger, or broken, the SDK finds again
-		return false, p
+		return nil, p
 	}
 	if int64(len(body)) <= most {
 		if err := api.CheckText(body); err != nil {
-			return false, api.Problemf(api.CodeBadRequest, "%v", err)
+			return nil, api.Problemf(api.CodeBadRequest, "%v", err)
 		}
 	}
 	r.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-	return bytes.Contains(body, []byte(`"progressToken"`)), nil
+	return body, nil
 }
 
 // enter takes a request through what is checked before any of it is read.
