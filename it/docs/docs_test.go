@@ -325,8 +325,10 @@ func dockerEnv(t *testing.T, first fenced.Block) []string {
 	}
 	s := harness.NewStack(t, file)
 	t.Cleanup(func() {
-		if left := s.Must(t, "--profile", "*", "ps", "--all", "--quiet"); left != "" && !t.Failed() {
-			t.Errorf("who follows %s to its end leaves containers:\n%s", first.Where(), left)
+		left, err := harness.Docker(harness.CommandBound, nil, "ps", "--all", "--quiet", "--filter",
+			"label=com.docker.compose.project="+s.Project)
+		if err != nil || left != "" && !t.Failed() {
+			t.Errorf("who follows %s to its end leaves containers: %v\n%s", first.Where(), err, left)
 		}
 	})
 	home, err := os.UserHomeDir() // compose may be a plugin there, and the shell has another home
