@@ -129,3 +129,18 @@ func newLog() *memlog.Log { return memlog.New("default") }
 
 // settlements looks into what settles for the agent, inside of the loop.
 func (s *Agent) settlements() settle.Probe { return settle.Probe{Settler: s.settle} }
+
+// inSink makes a call that stays in the sink until open is closed, and then done says how it ended.
+func inSink(ctx context.Context, t *testing.T, r *rig, world *sink) (tx *client.Tx, open chan struct{},
+	done chan error) {
+	t.Helper()
+	tx = must(r.client.Begin(ctx, client.BeginOptions{}))(t)
+	open, done = make(chan struct{}), make(chan error, 1)
+	world.set(func() { world.block["set"] = open })
+	go func() {
+		_, err := tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{})
+		done <- err
+	}()
+	<-world.entered
+	return tx, open, done
+}

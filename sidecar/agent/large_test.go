@@ -121,15 +121,7 @@ func TestLargeAnswerIsToldByTheNext(t *testing.T) {
 	}
 	door := log.Door()
 	a := start(t, "a", door, tools)
-	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
-	open := make(chan struct{})
-	world.set(func() { world.block["set"] = open })
-	done := make(chan error, 1)
-	go func() {
-		_, err := tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{})
-		done <- err
-	}()
-	<-world.entered
+	tx, open, done := inSink(ctx, t, a, world)
 	door.Silence(true) // no event is acknowledged
 	close(open)
 	if err := <-done; err != nil {

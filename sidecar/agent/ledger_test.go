@@ -107,15 +107,7 @@ func TestSavedBehindABacklog(t *testing.T) {
 	door := log.Door()
 	tools, got := saving(world)
 	a := start(t, "a", door, tools, func(c *setup) { c.Limits.PendingEvents = 8 })
-	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
-	open := make(chan struct{})
-	world.set(func() { world.block["set"] = open })
-	done := make(chan error, 1)
-	go func() {
-		_, err := tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{})
-		done <- err
-	}()
-	<-world.entered
+	tx, open, done := inSink(ctx, t, a, world)
 	door.Silence(true)
 	once := client.New(a.URL(), a.Token(), client.WithTries(1))
 	defer once.Close()

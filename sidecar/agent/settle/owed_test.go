@@ -117,3 +117,18 @@ func TestLostCallsUnderUnknownRules(t *testing.T) {
 		t.Errorf("it waits until %v, of a lease of an hour", d.notBefore)
 	}
 }
+
+// What was adopted and turns out to be settled is nothing that is owed, and the journal has it.
+func TestAdoptedIsFinal(t *testing.T) {
+	s := alone(t)
+	d := s.owe(api.TxName("b", 5, 1), 12, false, false)
+	call := gate.Progress{Effect: gate.Effect{Tx: d.tx, Incarnation: 5, Tool: gate.Tool{Name: "t"}, Args: []byte("{}")}}
+	if err := s.keep([]gate.Progress{call}); err != nil {
+		t.Fatal(err)
+	}
+	s.Events = owing{s.Events.(*memlog.Door), nil, 12}
+	gone, err := s.learn(t.Context(), d)
+	if kept, is := s.delivery.Call(d.tx, 0); !gone || err != nil || !s.Idle() || is && kept.Args != nil {
+		t.Errorf("gone %v, %v; owed: %d, kept: %+v", gone, err, len(s.unsettled), kept)
+	}
+}
